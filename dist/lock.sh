@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# A lock made of numbered directories: PATH.1, PATH.2, … The highest number is the one that counts. It is free when it
+# holds a file `released`; who wants it makes the next number, and mkdir lets exactly one win. No lock is ever removed
+# while it counts, so taking over a stale one cannot hit a fresh one by mistake, and a holder that was overtaken can see it.
+# Works without flock, which does not reach across nodes on every shared file system.
+
+# Sets LOCK_NUMBER to the number that counts, 0 when there is none yet.
+lock_current() {
+    local path=$1 entry number
+    LOCK_NUMBER=0
+    for entry in "$path".[0-9]*; do
+        number=${entry##*.}
+        case $number in *[!0-9]*) continue ;; esac
+        [ -d "$entry" ] && [ "$number" -gt "$LOCK_NUMBER" ] && LOCK_NUMBER=$number
+    done
+    return 0
+}
+
+# lock_try PATH HOLDER: 0 taken (LOCK_HELD is its directory), 1 somebody has it. `lock_is_stale DIR`, which the program
+# defines, says whether the holder of a lock that was not released is gone.
+lock_try() {
+    local path=$1 holder=$2 current
+    lock_current "$path"
+    current=$path.$LOCK_NUMBER
+    if [ "$LOCK_NUMBER" -gt 0 ] && [ ! -e "$current/released" ] && ! lock_is_stale "$current"; then
+        return 1
+    fi
+    LOCK_HELD=$path.$((LOCK_NUMBER + 1))
+    mkdir "$LOCK_HELD" 2>/dev/null || return 1
+    printf '%s\n' "$holder" >"$LOCK_HELD/holder"
+    # Older ones no longer count and go, the one just overtaken excepted: somebody may be looking at it.
+    local number=$((LOCK_NUMBER - 1))
+    while [ $number -gt 0 ] && [ -d "$path.$number" ]; do
+        rm -rf "$path.$number"
+        number=$((number - 1))
+    done
+}
+
+lock_still_held() {
+    lock_current "${LOCK_HELD%.*}"
+    [ "$LOCK_HELD" = "${LOCK_HELD%.*}.$LOCK_NUMBER" ]
+}
+
+lock_release() { : >"$LOCK_HELD/released"; }

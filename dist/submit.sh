@@ -1,0 +1,312 @@
+# shellcheck shell=bash disable=SC2154,SC2034 # LOCK_HELD is set by lock.sh, which follows in the program
+# The submission transaction: either the whole chain is in the queue, recorded and released, or the queue is as it was.
+#
+#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LEDGER_LINES HOLDER
+#   submit_step  STEP CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…     AFTER: index of an earlier step, or empty
+#   submit_end   MANIFEST
+#
+# Three outcomes of an sbatch call: it said no, it gave one id that carries our tag, or we do not know. The last is settled
+# by looking for the tag (the job name) in squeue and sacct; nothing is submitted again before that look found nothing.
+
+LEASE=600         # seconds after which a launch lock that was not renewed is up for grabs; longer than one sbatch may take
+LOCK_PATIENCE=300 # seconds to wait for another launch of the same experiment
+SBATCH_PATIENCE=300 # sbatch itself retries for about two minutes when the controller is busy (src/sbatch/sbatch.c)
+
+# The launcher keeps our standard input open for as long as it lives; its end means that nobody is there any more.
+# A lost connection must not kill us half-way either.
+trap '' PIPE HUP
+launcher_gone() { read -r -t 0 -u 3; }
+
+ledger() { printf '%s\n' "$1" >>"$DIR/ledger.jsonl" && { sync "$DIR/ledger.jsonl" 2>/dev/null || true; }; }
+now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
+
+lock_is_stale() {
+    local dir=$1 host pid rest
+    read -r host pid rest 2>/dev/null <"$dir/holder" || host=
+    if [ "$host" = "$(uname -n)" ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
+    # Both times are the file system's own, so clocks that differ between login nodes do not matter.
+    : >"$dir.now" || return 1
+    local age=$(($(stat -c %Y "$dir.now") - $(stat -c %Y "$dir")))
+    rm -f "$dir.now"
+    [ $age -gt $LEASE ]
+}
+
+lock_renew() { touch "$LOCK_HELD"; }
+
+# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or starts with TAG and a dot.
+# Fails when squeue did not answer: an empty list then means nothing.
+queue_of() {
+    local tag=$1 rows said
+    rows=$(timeout 60 squeue -h -u "$(id -un)" -o '%F|%i|%T|%r|%E|%j' 2>"$SCRATCH") || return 1
+    if [ -s "$SCRATCH" ]; then return 1; fi # squeue may complain and exit 0
+    while IFS= read -r said; do
+        case ${said##*|} in "$tag" | "$tag".*) printf '%s\n' "$said" ;; esac
+    done <<<"$rows"
+}
+
+# Sets FOUND to the base ids that carry the tag, newest knowledge of squeue and sacct together. Fails when squeue did not
+# answer. sacct may be absent (no accounting); squeue remembers an ended job for MinJobAge, which covers a launch.
+look_up() {
+    local tag=$1 rows id
+    rows=$(queue_of "$tag") || return 1
+    FOUND=$({
+        while IFS='|' read -r id _; do printf '%s\n' "$id"; done <<<"$rows"
+        timeout 60 sacct -X -n -P -S "$STARTED" --name="$tag" -o JobID 2>/dev/null | sed 's/_.*//'
+    } | grep -E '^[0-9]+$' | sort -u | tr '\n' ' ')
+    FOUND=${FOUND% }
+}
+
+# read_back ID AFTER_ID TAG: does squeue show this job under our tag, behind the job it has to wait for?
+# 0 yes, 1 no (WRONG says how), 2 squeue does not know the id, 3 squeue did not answer.
+read_back() {
+    local id=$1 after=$2 tag=$3 row base state dependency name
+    row=$(timeout 60 squeue -h -j "$id" -o '%F|%T|%E|%j' 2>"$SCRATCH") || {
+        grep -q 'Invalid job id' "$SCRATCH" && return 2
+        return 3
+    }
+    [ ! -s "$SCRATCH" ] || return 3
+    row=${row%%$'\n'*}
+    [ -n "$row" ] || return 2
+    IFS='|' read -r base state dependency name <<<"$row"
+    if [ "$base" != "$id" ] || [ "$name" != "$tag" ]; then
+        WRONG="job $id is '$name', not '$tag'"
+        return 1
+    fi
+    if [ -n "$after" ]; then
+        case $dependency in
+            "afterany:$after"[!0-9]*) ;;
+            *)
+                WRONG="job $id ($tag) was to wait for job $after, but its dependency reads '$dependency'"
+                return 1
+                ;;
+        esac
+    fi
+    if [ "$state" != PENDING ]; then
+        WRONG="job $id ($tag) is $state although nothing was released"
+        return 1
+    fi
+}
+
+# Sets ID and CLUSTER. 0 submitted, 1 refused (REASON), 2 unknown and beyond settling here (REASON).
+sbatch_once() {
+    local tag=$1 said status errors
+    shift
+    said=$(timeout $SBATCH_PATIENCE sbatch --parsable "$@" 2>"$SCRATCH" </dev/null)
+    status=$?
+    errors=$(<"$SCRATCH")
+    REASON=${errors:-"sbatch exited with $status and printed '$said'"}
+    if [ $status -eq 0 ] && [[ $said =~ ^([0-9]+)(\;([A-Za-z0-9._-]+))?$ ]]; then
+        ID=${BASH_REMATCH[1]}
+        CLUSTER=${BASH_REMATCH[3]}
+        [ -z "$errors" ] || answer note "sbatch said while it accepted $tag: $errors"
+        return 0
+    fi
+    # Only the controller's own refusals, and options sbatch does not take, are a no. Everything else is looked up with
+    # patience: a request that timed out may still be on its way in.
+    local looks='0 1 2 4 8 15' pause answered=
+    case $errors in
+        *'Socket timed out'* | *'Zero Bytes'* | *'Unable to contact'* | *'Unexpected message'* | *'I/O error'*) ;;
+        *'Batch job submission failed:'*) looks='0 1' ;;
+        *) [ $status -eq 0 ] || [ $status -ge 124 ] || [ -z "$errors" ] || looks='0 1' ;;
+    esac
+    for pause in $looks; do
+        sleep "$pause"
+        lock_renew
+        look_up "$tag" || continue
+        answered=1
+        case $FOUND in
+            '') ;;
+            *' '*)
+                REASON="more than one job carries the tag $tag: $FOUND. Cancel all of them (scancel $FOUND) and launch again"
+                return 2
+                ;;
+            *)
+                answer note "sbatch gave no clean answer for $tag ($REASON); found it in the queue as job $FOUND"
+                ID=$FOUND
+                CLUSTER=
+                return 0
+                ;;
+        esac
+    done
+    if [ -z "$answered" ]; then
+        REASON="sbatch gave no clean answer for $tag ($REASON) and squeue does not answer"
+        return 2
+    fi
+    [ "$looks" = '0 1' ] && return 1
+    return 3
+}
+
+ledger_release() { ledger "{\"event\":\"$1\",\"launch\":$2,\"job\":\"$3\",\"time\":\"$(now)\"}"; }
+
+# release LAUNCH ID: lets the first step go.
+release() {
+    local pause
+    for pause in 0 1 2 5 10; do
+        sleep $pause
+        if timeout 60 scontrol release "$2" 2>"$SCRATCH"; then
+            ledger_release released "$1" "$2"
+            answer released "$2"
+            return 0
+        fi
+    done
+    answer held "$2" "$(<"$SCRATCH")"
+}
+
+submit_begin() {
+    local workdir=$1 waited=0 lines=0 rows row launch
+    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4
+    DIR=$workdir/experiments/$EXPERIMENT
+    SUBMITTED=() CLUSTERS=()
+    STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
+    SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
+    trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
+
+    until lock_try "$DIR/launch.lock" "$(uname -n) $$ $6"; do
+        LOCK_HELD=
+        [ $waited -gt 0 ] || answer waiting "$(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
+        if [ $waited -ge $LOCK_PATIENCE ]; then
+            answer problem "another launch of $EXPERIMENT holds $DIR/launch.lock.$LOCK_NUMBER: $(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
+            exit 1
+        fi
+        launcher_gone && exit 1
+        sleep 1
+        waited=$((waited + 1))
+    done
+
+    [ ! -e "$DIR/ledger.jsonl" ] || lines=$(wc -l <"$DIR/ledger.jsonl")
+    if [ "$lines" != "$5" ]; then
+        answer changed "$lines"
+        exit 0
+    fi
+    rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n): $(<"$SCRATCH")"; exit 1; }
+    # What a launch left behind that never got to its release has not run: it is undone before anything new is queued.
+    local leftover=()
+    while IFS= read -r row; do
+        [ -n "$row" ] || continue
+        launch=${row##*.l}
+        launch=${launch%%.*}
+        if grep -qs "\"event\":\"releasing\",\"launch\":$launch," "$DIR/ledger.jsonl"; then
+            answer alive "$row"
+            rows=alive
+            case $row in
+                *'|JobHeldUser|'*)
+                    grep -q "\"event\":\"released\",\"launch\":$launch," "$DIR/ledger.jsonl" ||
+                        release "$launch" "${row%%|*}"
+                    ;;
+            esac
+        else
+            leftover+=("${row%%|*}")
+        fi
+    done <<<"$rows"
+    [ "$rows" != alive ] || exit 0
+    if [ ${#leftover[@]} -gt 0 ]; then
+        answer note "an earlier launch of $EXPERIMENT was interrupted before its release; cancelling what it queued: ${leftover[*]}"
+        cancel_and_confirm "$EXPERIMENT" "${leftover[@]}" || { answer stuck "${leftover[*]}"; exit 1; }
+    fi
+}
+
+# cancel_and_confirm TAG ID…: last first, in one call, because a cancelled step lets the one behind it start; then look
+# by tag until none is left.
+cancel_and_confirm() {
+    local tag=$1 ids=() id rows tries
+    shift
+    for id; do ids=("$id" "${ids[@]}"); done
+    for tries in 1 2 3 4 5 6 7 8 9 10; do
+        timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
+        if rows=$(queue_of "$tag") && [ -z "$rows" ]; then
+            for id in "${ids[@]}"; do
+                ledger "{\"event\":\"cancelled\",\"launch\":$LAUNCH,\"job\":\"$id\",\"time\":\"$(now)\"}" || return 1
+            done
+            return 0
+        fi
+        sleep "$tries"
+    done
+    return 1
+}
+
+roll_back() {
+    local why=$1 left
+    # By tag as well as by id: what sbatch queued without saying so goes too.
+    left=$(queue_of "$EXPERIMENT.l$LAUNCH" | cut -d'|' -f1 | sort -un | tr '\n' ' ')
+    read -r -a left <<<"$left"
+    if [ ${#left[@]} -eq 0 ] || cancel_and_confirm "$EXPERIMENT.l$LAUNCH" "${left[@]}"; then
+        answer refused "$why"
+    else
+        answer stuck "$why" "${left[*]}"
+    fi
+    exit 1
+}
+
+submit_step() {
+    local step=$1 cell=$2 after=$3 tag=$4 exports=() after_id='' arguments=() argument outcome again=
+    shift 4
+    while [ "$1" != -- ]; do exports+=("$1"); shift; done
+    shift
+    [ -z "$after" ] || after_id=${SUBMITTED[$after]}
+    # @ stands where the id of the step before goes, which nobody knows until now.
+    for argument; do
+        case $argument in --dependency=*) argument=${argument/@/$after_id} ;; esac
+        arguments+=("$argument")
+    done
+    if launcher_gone; then roll_back "the launcher went away before $tag was submitted"; fi
+    if ! lock_still_held; then roll_back "another launch took the lock over before $tag was submitted"; fi
+    lock_renew
+
+    while :; do
+        (
+            clear_sbatch_variables
+            export "${exports[@]}"
+            sbatch_once "$tag" "${arguments[@]}" "$DIR/job.sh"
+            outcome=$?
+            printf '%s\n%s\n%s' "${ID:-}" "${CLUSTER:-}" "${REASON:-}" >"$SCRATCH.outcome"
+            exit $outcome
+        )
+        outcome=$?
+        { read -r ID; read -r CLUSTER; REASON=$(cat); } <"$SCRATCH.outcome"
+        rm -f "$SCRATCH.outcome"
+        case $outcome in
+            0) break ;;
+            1) roll_back "$REASON" ;;
+            3)
+                # Looked for with patience, not there, and squeue did answer: asking once more makes no duplicate.
+                if [ -n "$again" ]; then roll_back "$REASON"; fi
+                again=1
+                ;;
+            *)
+                answer unknown "$REASON"
+                exit 1
+                ;;
+        esac
+    done
+    # On record before anything else happens.
+    if ! ledger "{\"event\":\"submitted\",\"launch\":$LAUNCH,\"step\":$step,\"cell\":${cell:-null},\"job\":\"$ID\",\"cluster\":\"$CLUSTER\",\"after\":\"$after_id\",\"tag\":\"$tag\",\"time\":\"$(now)\"}"; then
+        roll_back "$DIR/ledger.jsonl could not be written on $(uname -n): $(df -Ph "$DIR" | tail -n 1)"
+    fi
+    local pause
+    for pause in 0 1 2 5 10; do
+        sleep $pause
+        read_back "$ID" "$after_id" "$tag"
+        case $? in
+            0)
+                SUBMITTED+=("$ID")
+                answer submitted "$step" "$cell" "$ID" "$CLUSTER"
+                return 0
+                ;;
+            1) roll_back "$WRONG" ;;
+        esac
+    done
+    roll_back "squeue does not show job $ID, which sbatch gave for $tag"
+}
+
+# write_whole FILE TEXT: the new content or the old, never half of it.
+write_whole() { printf '%s\n' "$2" >"$1.new" && mv -f "$1.new" "$1"; }
+
+submit_end() {
+    local first=${SUBMITTED[0]} pause
+    if ! write_whole "$DIR/manifest.json" "$1" || ! write_whole "$SAVE_DIR/.chain/manifest.json" "$1"; then
+        roll_back "the manifest could not be written to $DIR and $SAVE_DIR/.chain on $(uname -n)"
+    fi
+    # The intent is on record first: a launch that dies between the two is finished by the next one, not undone.
+    ledger_release releasing "$LAUNCH" "$first" || roll_back "$DIR/ledger.jsonl could not be written on $(uname -n)"
+    release "$LAUNCH" "$first"
+}

@@ -1,0 +1,87 @@
+import { getOctokit } from '@actions/github';
+import { retry } from '@octokit/plugin-retry';
+import { messageOf, Problem } from '../problem.ts';
+
+export type Api = ReturnType<typeof getOctokit>;
+
+export interface RepoName {
+  readonly owner: string;
+  readonly repo: string;
+}
+
+/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
+export function apiWith(token: string): Api {
+  return getOctokit(token, {}, retry);
+}
+
+/** What went wrong, with the likely cause for the answers people meet. */
+export function explained(error: unknown, what: string, permission: string): Problem {
+  const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+  const message = messageOf(error);
+  const hint =
+    status === 401
+      ? '; the github-token is not valid (any more)'
+      : status === 403 && /resource not accessible/i.test(message)
+        ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
+        : status === 404
+          ? `; is the token one for this repository, with 'permissions: ${permission}'?`
+          : '';
+  return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
+}
+
+/** @throws Problem unless each of them may write to the repository */
+export async function requireWrite(api: Api, name: RepoName, actors: readonly string[]): Promise<void> {
+  for (const username of actors) {
+    let permission: string;
+    try {
+      permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
+    } catch (error) {
+      throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
+    }
+    // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
+    if (permission !== 'admin' && permission !== 'write') {
+      throw new Problem(
+        `${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`,
+      );
+    }
+  }
+}
+
+/** The head commit of a pull request as it is now. */
+export async function headOf(api: Api, name: RepoName, number: number): Promise<string> {
+  try {
+    return (await api.rest.pulls.get({ ...name, pull_number: number })).data.head.sha;
+  } catch (error) {
+    throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
+  }
+}
+
+/** Paths that a pull request adds or changes. */
+export async function changedFiles(api: Api, name: RepoName, number: number): Promise<string[]> {
+  try {
+    const files = await api.paginate(api.rest.pulls.listFiles, { ...name, pull_number: number, per_page: 100 });
+    return files.filter((file) => file.status !== 'removed').map((file) => file.filename);
+  } catch (error) {
+    throw explained(error, `listing the files of pull request #${number}`, 'pull-requests: write');
+  }
+}
+
+/** Numbers of the open pull requests that contain a commit. */
+export async function pullRequestsWith(api: Api, name: RepoName, commit: string): Promise<number[]> {
+  try {
+    const { data } = await api.rest.repos.listPullRequestsAssociatedWithCommit({ ...name, commit_sha: commit });
+    return data.filter((pull) => pull.state === 'open').map((pull) => pull.number);
+  } catch (error) {
+    throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
+  }
+}
+
+/** Takes a label off; one that is gone already is fine. */
+export async function removeLabel(api: Api, name: RepoName, number: number, label: string): Promise<void> {
+  try {
+    await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
+  } catch (error) {
+    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+    if (status !== 404) throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+  }
+}

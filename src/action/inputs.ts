@@ -1,0 +1,96 @@
+import * as core from '@actions/core';
+import { type Override, parseOverrides } from '../experiment/overrides.ts';
+import { checkVariableName } from '../experiment/settings.ts';
+import { didYouMean } from '../experiment/spelling.ts';
+import { Problem } from '../problem.ts';
+
+/** The inputs of action.yml, checked. */
+export interface Inputs {
+  readonly command: Command;
+  readonly config: string;
+  readonly overrides: readonly Override[];
+  readonly pr: number | undefined;
+  readonly sshKey: string;
+  readonly sshPassphrase: string;
+  readonly secrets: ReadonlyMap<string, string>;
+  readonly token: string;
+  readonly allowForks: boolean;
+}
+
+const COMMANDS = ['launch', 'plan'] as const;
+export type Command = (typeof COMMANDS)[number];
+
+/**
+ * Reads the inputs. Secrets are masked before anything else can print them.
+ * @throws Problem for a value that is not what its input takes; nothing is coerced
+ */
+export function readInputs(): Inputs {
+  // Masks are per line in the runner's log, and a value may be printed with or without its line breaks.
+  const sshKey = secret(core.getInput('ssh-key'));
+  const sshPassphrase = secret(core.getInput('ssh-passphrase', { trimWhitespace: false }));
+  const secrets = secretsOf(core.getInput('env'));
+  const token = secret(core.getInput('github-token'));
+  const command = core.getInput('command') || 'launch';
+  if (!isCommand(command)) {
+    throw new Problem(`the input command is '${command}'${didYouMean(command, COMMANDS) || `; it must be one of ${COMMANDS.join(', ')}`}`);
+  }
+  const overrides = parseOverrides(core.getInput('overrides'));
+  for (const [input, path] of [
+    ['n_jobs', 'chain.n_jobs'],
+    ['cluster', 'cluster'],
+  ] as const) {
+    const value = core.getInput(input);
+    if (value === '') continue;
+    if (overrides.some((override) => override.path === path))
+      throw new Problem(`${path} is given twice: by the input ${input} and in overrides`);
+    overrides.push({ path, value, mayAdd: true });
+  }
+  return {
+    command,
+    config: core.getInput('config'),
+    overrides,
+    pr: pullRequestNumber(core.getInput('pr')),
+    sshKey,
+    sshPassphrase,
+    secrets,
+    token,
+    allowForks: yesOrNo('unsafe-allow-forks'),
+  };
+}
+
+function isCommand(text: string): text is Command {
+  return (COMMANDS as readonly string[]).includes(text);
+}
+
+function secret(value: string): string {
+  if (value.trim() === '') return value;
+  core.setSecret(value);
+  for (const line of value.split(/\r?\n/)) if (line.trim().length >= 4) core.setSecret(line.trim());
+  return value;
+}
+
+function secretsOf(text: string): Map<string, string> {
+  const secrets = new Map<string, string>();
+  for (const line of text.split(/\r?\n/)) {
+    if (line.trim() === '') continue;
+    const equals = line.indexOf('=');
+    if (equals < 1) throw new Problem('a line of the input env is not NAME=value; the line is not shown because it may be a secret');
+    const name = line.slice(0, equals).trim();
+    checkVariableName(name, 'input env');
+    secrets.set(name, secret(line.slice(equals + 1)));
+  }
+  return secrets;
+}
+
+function pullRequestNumber(text: string): number | undefined {
+  if (text === '') return undefined;
+  if (!/^#?[1-9]\d{0,9}$/.test(text)) throw new Problem(`the input pr is '${text}'; it must be the number of a pull request`);
+  return Number(text.replace('#', ''));
+}
+
+function yesOrNo(name: string): boolean {
+  const value = core.getInput(name).toLowerCase();
+  if (value === 'true') return true;
+  if (value === 'false' || value === '') return false;
+  throw new Problem(`the input ${name} is '${value}'; it must be true or false`);
+}

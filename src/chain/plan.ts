@@ -1,0 +1,100 @@
+import type { Experiment } from '../experiment/experiment.ts';
+
+/** One sbatch call. */
+export interface Submission {
+  /** 1-based step of the chain, counted on over launches. */
+  readonly step: number;
+  /** undefined: one array over all cells. */
+  readonly cell: number | undefined;
+  /** Index of the submission whose job it waits for. */
+  readonly after: number | undefined;
+  /** Job name and lookup key. */
+  readonly tag: string;
+  /** What sbatch's environment carries into the job beside the account's own. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** sbatch's arguments but for --parsable and the script; `@` in --dependency stands for the id of the job it waits for. */
+  readonly arguments: readonly string[];
+}
+
+/** What a launch is going to submit. */
+export interface Plan {
+  readonly launch: number;
+  readonly submissions: readonly Submission[];
+}
+
+/** Where things are on the cluster, expanded. */
+export interface Places {
+  readonly workdir: string;
+  /** `{save.path}`, without the EXPERIMENT_ID. */
+  readonly save: string;
+}
+
+export function experimentDirectory(places: Places, id: string): string {
+  return `${places.workdir}/experiments/${id}`;
+}
+
+/** The tag of a submission: what squeue and sacct show as the job's name. Starts with the id, so that one look finds all. */
+export function tagOf(id: string, launch: number, step: number, cell?: number): string {
+  return `${id}.l${launch}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+}
+
+/**
+ * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
+ * time limit counts as failed and must not break the chain; the first one held until the whole chain is on record.
+ * @param launch counts from 1 over the life of the experiment
+ * @param firstStep the step this launch starts at, from 1
+ */
+export function planOf(experiment: Experiment, places: Places, launch = 1, firstStep = 1): Plan {
+  const { settings, cells } = experiment;
+  const length = firstStep - 1 + settings.chain.nJobs;
+  const directory = experimentDirectory(places, experiment.id);
+  const submissions = Array.from({ length: settings.chain.nJobs }, (_, index): Submission => {
+    const step = firstStep + index;
+    const tag = tagOf(experiment.id, launch, step);
+    return {
+      step,
+      cell: undefined,
+      after: index === 0 ? undefined : index - 1,
+      tag,
+      environment: {
+        EXPERIMENT_ID: experiment.id,
+        EXPERIMENT_DIR: directory,
+        EXPERIMENT_COMMIT: experiment.commit,
+        CHAIN_STEP: String(step),
+        CHAIN_LENGTH: String(length),
+        CHAIN_LAUNCH: String(launch),
+      },
+      arguments: [
+        ...resourceArguments(experiment),
+        `--job-name=${tag}`,
+        ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+        `--output=${directory}/logs/${step}_%A_%a.out`,
+        '--open-mode=append',
+        `--chdir=${directory}/code`,
+        ...(settings.chain.warnBefore > 0 ? [`--signal=B:USR1@${settings.chain.warnBefore}`] : []),
+        '--export=ALL',
+        ...(index === 0 ? ['--hold'] : ['--dependency=afterany:@']),
+        `--array=${arrayOf(cells.length, settings.maxConcurrentJobs)}`,
+      ],
+    };
+  });
+  return { launch, submissions };
+}
+
+/** `0-7%4`. */
+function arrayOf(cells: number, atATime: number | undefined): string {
+  const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
+  return `0-${cells - 1}${throttle}`;
+}
+
+/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
+export function resourceArguments(experiment: Experiment): string[] {
+  return [...experiment.settings.slurm]
+    .filter(([name]) => name !== 'job-name')
+    .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
+}
+
+/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
+export function testArguments(experiment: Experiment): string[] {
+  return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
+}

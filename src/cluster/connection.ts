@@ -1,0 +1,239 @@
+import type { Readable } from 'node:stream';
+import ssh2, { type AuthenticationType, type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
+import type { Cluster, Hop } from '../experiment/repo-config.ts';
+import { messageOf, Problem } from '../problem.ts';
+import { checkHostKey, fingerprintOf, knownKeyTypes } from './known-hosts.ts';
+
+/** A login on the cluster. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */
+export interface Connection {
+  /** user@host, for messages. */
+  readonly name: string;
+  execute(command: string, options: Execution): Promise<Exit>;
+  close(): void;
+}
+
+export interface Execution {
+  readonly input: Readable;
+  readonly onStdout: (chunk: Buffer) => void;
+  readonly onStderr: (chunk: Buffer) => void;
+  readonly deadlineSeconds: number;
+}
+
+/** How a command ended. Without a code nobody knows: the connection broke, time ran out, or a signal ended it. */
+export type Exit = { readonly code: number } | { readonly lost: string };
+
+export interface Credentials {
+  readonly privateKey: string;
+  readonly passphrase: string;
+}
+
+const READY_SECONDS = 30;
+const KEEPALIVE_SECONDS = 15;
+const CONNECT_TRIES = 3;
+
+/**
+ * Logs in, through the jump hosts if there are any, checking every host's key.
+ * @throws Problem with one message per cause: host, key, host key, second factor, firewall
+ */
+export async function connect(cluster: Cluster, credentials: Credentials): Promise<Connection> {
+  const key = parseKey(credentials);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await connectOnce(cluster, key);
+    } catch (error) {
+      // Only what never got as far as a login is tried again: nothing can have happened over there.
+      if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
+    }
+  }
+}
+
+class Unreachable extends Problem {}
+
+interface PrivateKey {
+  readonly text: string;
+  readonly passphrase: string;
+  readonly fingerprint: string;
+}
+
+function parseKey({ privateKey, passphrase }: Credentials): PrivateKey {
+  // Secrets lose their last line end easily, and gain carriage returns; both break the format.
+  const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
+  if (/^PuTTY-User-Key-File/.test(text)) {
+    throw new Problem("the ssh-key is in PuTTY's format; export it as an OpenSSH key (puttygen key.ppk -O private-openssh -o key)");
+  }
+  if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text)) throw new Problem('the ssh-key is a public key; the private one is needed');
+  if (!text.startsWith('-----BEGIN ')) {
+    throw new Problem("the ssh-key does not start with '-----BEGIN'; give the whole private key file, line ends included");
+  }
+  const parsed = ssh2.utils.parseKey(text, passphrase || undefined);
+  if (parsed instanceof Error) {
+    if (/no passphrase/i.test(parsed.message)) throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase');
+    if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message)) throw new Problem('the ssh-passphrase does not open the ssh-key');
+    throw new Problem(
+      `the ssh-key cannot be read (${parsed.message}); are its line breaks still there? An ed25519 key from ssh-keygen works`,
+    );
+  }
+  const [first] = [parsed].flat();
+  if (first === undefined) throw new Problem('the ssh-key holds no key');
+  return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
+}
+
+async function connectOnce(cluster: Cluster, key: PrivateKey): Promise<Connection> {
+  const opened: Client[] = [];
+  try {
+    let through: ClientChannel | undefined;
+    const hops = [...cluster.jumps, cluster.login];
+    let client: Client | undefined;
+    for (const hop of hops) {
+      if (client !== undefined) through = await forward(client, hop);
+      client = await login(hop, key, cluster, through);
+      opened.push(client);
+    }
+    if (client === undefined) throw new Problem('no host to connect to');
+    return connectionOver(client, opened, `${cluster.login.user}@${cluster.login.host}`);
+  } catch (error) {
+    for (const client of opened) client.destroy();
+    throw error;
+  }
+}
+
+function forward(client: Client, hop: Hop): Promise<ClientChannel> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(
+      () => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s`)),
+      READY_SECONDS * 1000,
+    );
+    client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
+      clearTimeout(late);
+      if (error) reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}`));
+      else resolve(channel);
+    });
+  });
+}
+
+function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel | undefined): Promise<Client> {
+  const where = `${hop.user}@${hop.host}:${hop.port}`;
+  const client = new ssh2.Client();
+  return new Promise((resolve, reject) => {
+    let refusedHostKey: Problem | undefined;
+    let offered: readonly AuthenticationType[] | undefined;
+    let accepted = false;
+    let tried = false;
+    const config: ConnectConfig = {
+      host: hop.host,
+      port: hop.port,
+      username: hop.user,
+      ...(sock ? { sock } : {}),
+      readyTimeout: READY_SECONDS * 1000,
+      keepaliveInterval: KEEPALIVE_SECONDS * 1000,
+      keepaliveCountMax: 4,
+      algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(cluster.knownHosts, hop.host, hop.port)) },
+      hostVerifier: (hostKey: Buffer) => {
+        const verdict = checkHostKey(cluster.knownHosts, hop.host, hop.port, hostKey);
+        if (verdict.kind === 'known') return true;
+        const start = {
+          unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
+          changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}; somebody may be listening in, or the host got a new key`,
+          revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
+        }[verdict.kind];
+        refusedHostKey = new Problem(
+          `${start}. It offered ${verdict.type} ${verdict.fingerprint}. Once you have checked that fingerprint with the cluster's documentation or staff, this is the line for clusters.${cluster.name}.known_hosts: ${verdict.line}`,
+        );
+        return false;
+      },
+      authHandler: (methodsLeft, partialSuccess, next) => {
+        if (methodsLeft) offered = methodsLeft;
+        if (partialSuccess) accepted = true;
+        if (tried) return next(false as never);
+        tried = true;
+        next({ type: 'publickey', username: hop.user, key: key.text, ...(key.passphrase ? { passphrase: key.passphrase } : {}) });
+      },
+    };
+    client.on('ready', () => resolve(client));
+    client.on('error', (error: Error & { level?: string; code?: string }) => {
+      if (refusedHostKey) return reject(refusedHostKey);
+      if (error.level === 'client-authentication') {
+        const methods = offered?.join(', ') || 'none';
+        return reject(
+          new Problem(
+            accepted
+              ? `${where} took the key and asks for a second factor (${methods}). A workflow cannot give one: ask the cluster's staff for an account that may log in with a key alone`
+              : `${where} did not take the key ${key.fingerprint}. Its public half belongs into ~/.ssh/authorized_keys of ${hop.user} there; the server takes: ${methods}`,
+          ),
+        );
+      }
+      if (/no matching/i.test(error.message)) {
+        return reject(new Problem(`${where}: no common algorithm (${error.message}); the server is too old or too strict for this client`));
+      }
+      reject(
+        new Unreachable(
+          `cannot reach ${where}: ${error.message}. Is the name right, does the login node accept connections from the runner (firewall, VPN, fail2ban), does it need proxy_jump?`,
+        ),
+      );
+    });
+    client.on('close', () => reject(new Unreachable(`${where} closed the connection before the login was complete`)));
+    client.connect(config);
+  });
+}
+
+/** The types the known_hosts has come first, or the server would show a key that nobody wrote down (ssh_config(5), HostKeyAlgorithms). */
+function hostKeyAlgorithms(known: readonly string[]): NonNullable<ConnectConfig['algorithms']>['serverHostKey'] & string[] {
+  const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
+  const isKnown = (algorithm: string) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
+  return [...all.filter(isKnown), ...all.filter((algorithm) => !isKnown(algorithm))] as never;
+}
+
+function connectionOver(client: Client, opened: readonly Client[], name: string): Connection {
+  let lost = '';
+  client.on('error', (error) => {
+    lost ||= error.message;
+  });
+  client.on('close', () => {
+    lost ||= 'the connection was closed';
+  });
+  return {
+    name,
+    execute: (command, options) => execute(client, command, options, () => lost),
+    close() {
+      for (const one of opened.toReversed()) one.end();
+    },
+  };
+}
+
+function execute(client: Client, command: string, options: Execution, lostReason: () => string): Promise<Exit> {
+  return new Promise((resolve) => {
+    let code: number | undefined;
+    let ended = false;
+    const finish = (exit: Exit) => {
+      if (ended) return;
+      ended = true;
+      clearTimeout(late);
+      client.removeListener('close', onLost);
+      resolve(exit);
+    };
+    const onLost = () => finish({ lost: lostReason() || 'the connection was closed' });
+    const late = setTimeout(() => {
+      finish({ lost: `no end within ${options.deadlineSeconds} s` });
+      client.destroy();
+    }, options.deadlineSeconds * 1000);
+    client.once('close', onLost);
+    if (lostReason()) return onLost();
+    client.exec(command, (error, channel) => {
+      if (error) return finish({ lost: error.message });
+      // Both streams are drained whatever comes, or a full window would stop the command.
+      channel.on('data', options.onStdout);
+      channel.stderr.on('data', options.onStderr);
+      channel.on('exit', (status: number | null) => {
+        if (status !== null) code = status;
+      });
+      channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'it ended without an exit code' } : { code }));
+      options.input.on('error', (reason) => {
+        // Half an input must not pass for a whole one: the command is left without its end.
+        finish({ lost: messageOf(reason) });
+        channel.destroy();
+      });
+      options.input.pipe(channel);
+    });
+  });
+}

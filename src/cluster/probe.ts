@@ -1,0 +1,85 @@
+import { type Places, testArguments } from '../chain/plan.ts';
+import type { Code } from '../experiment/code.ts';
+import type { Experiment } from '../experiment/experiment.ts';
+import type { Cluster } from '../experiment/repo-config.ts';
+import { Problem } from '../problem.ts';
+import type { Connection } from './connection.ts';
+import { type LedgerLine, parseLedger } from './ledger.ts';
+import { call, runChecked } from './shell.ts';
+
+/** What the cluster said before anything was sent. */
+export interface Probe {
+  readonly places: Places;
+  /** The account and the node it landed on. */
+  readonly account: string;
+  readonly node: string;
+  /** `slurm 22.05.8` */
+  readonly slurm: string;
+  readonly maxArraySize: number;
+  /** Names of SBATCH_* variables the account sets. */
+  readonly sbatchVariables: readonly string[];
+  /** What `sbatch --test-only` says of the array. */
+  readonly testOnly: { readonly accepted: boolean; readonly said: string };
+  /** Is the code there already? */
+  readonly codeStaged: boolean;
+  readonly ledger: readonly LedgerLine[];
+  /** Text of the manifest of an earlier launch. */
+  readonly manifest: string | undefined;
+}
+
+/**
+ * One round trip that changes nothing.
+ * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
+ * refuses, code on the cluster that is not the commit's
+ */
+export async function probe(connection: Connection, cluster: Cluster, experiment: Experiment, code: Code): Promise<Probe> {
+  const answers = await runChecked(connection, {
+    purpose: 'looking at the cluster',
+    parts: ['probe'],
+    prelude: cluster.prelude,
+    calls: [call('probe', cluster.workdir, experiment.settings.save.path, code.name, experiment.id, ...testArguments(experiment))],
+    deadlineSeconds: 600,
+  });
+  const valuesOf = (key: string) => answers.find((answer) => answer.key === key)?.values ?? [];
+  const all = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
+  const [workdir, save] = valuesOf('paths');
+  const [account = '', node = ''] = valuesOf('host');
+  const maxArraySize = Number(valuesOf('limit')[1]);
+  if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize)) {
+    throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
+  }
+  // MaxArraySize is one more than the highest task id (slurm.conf(5)).
+  if (experiment.cells.length > maxArraySize) {
+    throw new Problem(
+      `the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`,
+    );
+  }
+  const [outcome, said = ''] = valuesOf('test-only');
+  const stagedDigest = valuesOf('code')[0];
+  if (stagedDigest !== undefined && stagedDigest !== code.digest) {
+    throw new Problem(
+      `${workdir}/code/${code.name} on ${cluster.name} is not the code of commit ${experiment.commit.slice(0, 12)}: its recorded digest is ${stagedDigest || 'missing'}, the commit's is ${code.digest}. Find out who changed it; once no job needs it, remove it and launch again`,
+    );
+  }
+  return {
+    places: { workdir, save },
+    account,
+    node,
+    slurm: valuesOf('slurm')[0] ?? '',
+    maxArraySize,
+    sbatchVariables: all('sbatch-variable'),
+    testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
+    codeStaged: stagedDigest !== undefined,
+    ledger: parseLedger(all('ledger')),
+    manifest: valuesOf('manifest')[0],
+  };
+}
+
+/** sbatch's own words without the program's name in front of each line. */
+export function tidy(said: string): string {
+  return said
+    .split('\n')
+    .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
+    .filter((line) => line !== '')
+    .join('; ');
+}

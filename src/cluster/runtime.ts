@@ -1,0 +1,14 @@
+import { readFileSync } from 'node:fs';
+
+// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
+const read = (url: URL) => readFileSync(url, 'utf8');
+
+/** The shell that runs on the cluster, by name. */
+export const RUNTIME = {
+  frame: read(new URL('../runtime/frame.sh', import.meta.url)),
+  lock: read(new URL('../runtime/lock.sh', import.meta.url)),
+  probe: read(new URL('../runtime/probe.sh', import.meta.url)),
+  stage: read(new URL('../runtime/stage.sh', import.meta.url)),
+  submit: read(new URL('../runtime/submit.sh', import.meta.url)),
+  job: read(new URL('../runtime/job.sh', import.meta.url)),
+} as const;

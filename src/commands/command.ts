@@ -1,0 +1,84 @@
+import { gpuHours } from '../chain/cost.ts';
+import type { Launcher } from '../chain/manifest.ts';
+import { experimentDirectory, type Places, type Plan } from '../chain/plan.ts';
+import { wandbLinks } from '../chain/wandb.ts';
+import type { Credentials } from '../cluster/connection.ts';
+import type { Code } from '../experiment/code.ts';
+import type { Experiment } from '../experiment/experiment.ts';
+import type { Repo } from '../experiment/git.ts';
+import { subjectOf } from '../experiment/git.ts';
+import { count } from '../report/markdown.ts';
+import type { Report } from '../report/report.ts';
+
+/** What every command gets: an experiment, who asks, and what it takes to reach its cluster. */
+export interface Order {
+  readonly repo: Repo;
+  readonly experiment: Experiment;
+  readonly launcher: Launcher;
+  /** undefined where no key was given. */
+  readonly credentials: Credentials | undefined;
+  /** NAME=value for the jobs that nobody else may read. */
+  readonly secrets: ReadonlyMap<string, string>;
+  /** Says what is going on, one line at a time. */
+  readonly progress: (line: string) => void;
+  /** Aborted when the runner wants us to stop. */
+  readonly signal: AbortSignal;
+}
+
+/** What a report says whatever the command was. */
+export async function reportBasis(
+  order: Order,
+  places: Places,
+  plan: Plan,
+): Promise<Omit<Report, 'command' | 'state' | 'notes' | 'jobs' | 'commands'>> {
+  const { experiment, launcher, repo } = order;
+  return {
+    id: experiment.id,
+    name: experiment.name,
+    commit: experiment.commit,
+    subject: await subjectOf(repo, experiment.commit),
+    path: experiment.path,
+    overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
+    cluster: experiment.cluster?.name,
+    slurm: [...experiment.settings.slurm],
+    cells: experiment.cells.map(({ number, choices, nSteps }) => ({ number, choices: Object.fromEntries(choices), nSteps })),
+    steps: Math.max(...plan.submissions.map((submission) => submission.step)),
+    gpuHours: gpuHours(experiment.settings, experiment.cells.length, experiment.settings.chain.nJobs),
+    places: {
+      experiment: experimentDirectory(places, experiment.id),
+      checkpoints: `${places.save}/${experiment.id}`,
+    },
+    wandb: wandbLinks(experiment.settings.wandb, experiment.id, experiment.cells.length),
+    launcher,
+    submissions: plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args })),
+  };
+}
+
+/** What a person should know about the code that goes to the cluster. */
+export function notesOnCode(code: Code): string[] {
+  const some = (paths: readonly string[]) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
+  return [
+    ...(code.submodules.length > 0
+      ? [
+          `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
+        ]
+      : []),
+    ...(code.lfsPointers.length > 0
+      ? [
+          `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
+        ]
+      : []),
+  ];
+}
+
+/** What a person should know about settings that were read and have no effect. */
+export function notesOnSettings(experiment: Experiment): string[] {
+  return [
+    ...(experiment.settings.slurm.has('job-name')
+      ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
+      : []),
+    ...(experiment.cells.some((cell) => cell.nSteps === undefined)
+      ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+      : []),
+  ];
+}

@@ -1,0 +1,42 @@
+import { type Places, planOf } from '../chain/plan.ts';
+import { connect } from '../cluster/connection.ts';
+import { nextLaunch } from '../cluster/ledger.ts';
+import { probe } from '../cluster/probe.ts';
+import { codeOf } from '../experiment/code.ts';
+import { Problem } from '../problem.ts';
+import type { Report } from '../report/report.ts';
+import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command.ts';
+
+/**
+ * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
+ * @throws Problem for all that would make a launch fail before its first sbatch
+ */
+export async function plan(order: Order): Promise<Report> {
+  const { experiment, credentials, progress } = order;
+  const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+  const notes = [...notesOnCode(code), ...notesOnSettings(experiment)];
+  let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
+  let next = { launch: 1, firstStep: 1 };
+  if (experiment.cluster === undefined || credentials === undefined) {
+    notes.push(
+      `Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`,
+    );
+  } else {
+    progress(`asking ${experiment.cluster.name}`);
+    const connection = await connect(experiment.cluster, credentials);
+    try {
+      const seen = await probe(connection, experiment.cluster, experiment, code);
+      if (!seen.testOnly.accepted) throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
+      places = seen.places;
+      next = nextLaunch(seen.ledger);
+      notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
+      notes.push(
+        `The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`,
+      );
+    } finally {
+      connection.close();
+    }
+  }
+  const planned = planOf(experiment, places, next.launch, next.firstStep);
+  return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
+}

@@ -1,0 +1,146 @@
+import { execFile, spawn } from 'node:child_process';
+import { posix } from 'node:path';
+import type { Readable } from 'node:stream';
+import { messageOf, Problem } from '../problem.ts';
+
+/** A checkout of the repository on this machine. Everything is read from its objects, never from its work tree. */
+export interface Repo {
+  readonly directory: string;
+}
+
+interface GitOptions {
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** @returns stdout as bytes. @throws Problem with git's own words. */
+export function git(repo: Repo, args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    execFile(
+      'git',
+      ['-C', repo.directory, ...args],
+      {
+        encoding: 'buffer',
+        maxBuffer: 1 << 30,
+        env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
+      },
+      (error, stdout, stderr) => {
+        if (error) reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
+        else resolve(stdout);
+      },
+    );
+  });
+}
+
+/** The stdout of a git command as a stream that fails when git does. */
+export function gitStream(repo: Repo, args: readonly string[]): Readable {
+  const child = spawn('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    said = (said + chunk.toString()).slice(-4000);
+  });
+  child.on('error', (error) => child.stdout.destroy(error));
+  child.on('close', (code) => {
+    if (code !== 0) child.stdout.destroy(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${said.trim()}`));
+  });
+  return child.stdout;
+}
+
+async function hasCommit(repo: Repo, commit: string): Promise<boolean> {
+  try {
+    await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Makes sure the checkout holds the commit, fetching just it when it does not.
+ * @param refs tried in turn after the commit itself, such as refs/pull/12/head
+ * @param token goes to git through its environment, so that it is in no argument list
+ * @throws Problem that says what to change in the workflow
+ */
+export async function ensureCommit(repo: Repo, commit: string, refs: readonly string[], token: string): Promise<void> {
+  try {
+    await git(repo, ['rev-parse', '--git-dir']);
+  } catch (error) {
+    throw new Problem(
+      `there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`,
+    );
+  }
+  if (await hasCommit(repo, commit)) return;
+  const environment = token
+    ? {
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'http.extraheader',
+        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+      }
+    : {};
+  let why = '';
+  for (const wanted of [commit, ...refs]) {
+    try {
+      await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
+      if (await hasCommit(repo, commit)) return;
+    } catch (error) {
+      why = messageOf(error);
+    }
+  }
+  throw new Problem(
+    `the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`,
+  );
+}
+
+/** First line of the commit's message. */
+export async function subjectOf(repo: Repo, commit: string): Promise<string> {
+  return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
+}
+
+interface TreeEntry {
+  readonly mode: string;
+  readonly path: string;
+}
+
+/** Every entry of the commit's tree, submodules and links included. */
+export async function entriesAt(repo: Repo, commit: string): Promise<TreeEntry[]> {
+  const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
+  return listing
+    .split('\0')
+    .filter((line) => line !== '')
+    .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
+}
+
+/**
+ * A path inside the repository in its one spelling.
+ * @throws Problem for one that is absolute or leads out of it.
+ */
+export function repoPath(path: string): string {
+  const normal = posix.normalize(path.trim());
+  if (posix.isAbsolute(normal) || normal === '..' || normal.startsWith('../') || normal === '.') {
+    throw new Problem(
+      `'${path}' is not a path inside the repository; name the file from the top of the repository, such as configs/run.yaml`,
+    );
+  }
+  return normal;
+}
+
+/**
+ * The text of a file at a commit.
+ * @throws Problem when it is not there, or is a link or a folder.
+ */
+export async function fileAt(repo: Repo, commit: string, path: string): Promise<string> {
+  const normal = repoPath(path);
+  const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
+  const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
+  if (entry === undefined) throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
+  if (entry.startsWith('120000')) {
+    throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
+  }
+  if (!entry.startsWith('100')) throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
+  return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
+}
+
+/** fileAt, or undefined when there is no such file. */
+export async function optionalFileAt(repo: Repo, commit: string, path: string): Promise<string | undefined> {
+  const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
+  return listing.length === 0 ? undefined : fileAt(repo, commit, path);
+}

@@ -1,0 +1,172 @@
+import { isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
+import { Problem } from '../problem.ts';
+import { keyText, placeOf, resolved, type Source } from './document.ts';
+
+/** What the grid chose for one cell: dotted path to the spelled value. */
+export type Choices = ReadonlyMap<string, string>;
+
+/** One combination of the grid. Its number is the Slurm array task id. */
+export interface Cell {
+  readonly number: number;
+  readonly choices: Choices;
+  readonly root: YAMLMap;
+}
+
+/** The cells of a document, made one by one when asked for. */
+export interface Grid {
+  readonly size: number;
+  cell(number: number): Cell;
+}
+
+// Slurm's own ceiling: MaxArraySize may be at most 4000001 (slurm.conf(5)).
+const MOST_CELLS = 4_000_000;
+
+/**
+ * The cartesian product of every `^key` list in the document.
+ *
+ * Within one mapping the normal keys come first (they may hold grids deeper down), then its `^` keys, each in document
+ * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
+ * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
+ */
+export function gridOf(source: Source, root: YAMLMap): Grid {
+  const whole = axisOfMap(source, root, '');
+  if (whole.size > MOST_CELLS) {
+    throw new Problem(
+      `${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; no Slurm takes an array of more than ${MOST_CELLS.toLocaleString('en')}`,
+    );
+  }
+  return {
+    size: whole.size,
+    cell(number) {
+      const choices = new Map<string, string>();
+      const node = whole.pick(number, choices);
+      return { number, choices, root: node as YAMLMap };
+    },
+  };
+}
+
+/** Something with several variants, told apart by a number from 0. */
+interface Axis {
+  readonly size: number;
+  pick(index: number, choices: Map<string, string>): Node;
+}
+
+function axisOfMap(source: Source, map: YAMLMap, path: string): Axis {
+  const gridded = new Set<string>();
+  for (const pair of map.items) {
+    const key = keyText(pair as Pair);
+    if (isGridKey(key)) gridded.add(key.slice(1));
+  }
+  const slots: { pair: Pair; key: string; axis: Axis; isGrid: boolean }[] = [];
+  for (const item of map.items) {
+    const pair = item as Pair;
+    const key = keyText(pair);
+    const isGrid = isGridKey(key);
+    const name = isGrid ? key.slice(1) : key;
+    if (!isGrid && gridded.has(key)) continue;
+    const below = path === '' ? name : `${path}.${name}`;
+    const axis = isGrid ? axisOfGrid(source, pair, below) : axisOfValue(source, pair.value as Node | null, below);
+    slots.push({ pair, key: name, axis, isGrid });
+  }
+  const order = [...slots.filter((slot) => !slot.isGrid), ...slots.filter((slot) => slot.isGrid)];
+  const size = order.reduce((product, slot) => product * slot.axis.size, 1);
+  return {
+    size,
+    pick(index, choices) {
+      const chosen = new Map<Pair, Node>();
+      let rest = index;
+      const digits = order.toReversed().map((slot) => {
+        const digit = rest % slot.axis.size;
+        rest = Math.floor(rest / slot.axis.size);
+        return { slot, digit };
+      });
+      for (const { slot, digit } of digits.toReversed()) chosen.set(slot.pair, slot.axis.pick(digit, choices));
+      // Shallow: what no grid touches is the same node in every cell.
+      const variant = Object.assign(new YAMLMap(map.schema), map);
+      variant.items = slots.map(({ pair, key, isGrid }) => {
+        const value = chosen.get(pair) ?? null;
+        return isGrid ? new Pair(plainKey(pair, key), detachedFromList(value)) : new Pair(pair.key, value);
+      });
+      return variant;
+    },
+  };
+}
+
+function axisOfValue(source: Source, node: Node | null, path: string): Axis {
+  const value = resolved(source, node);
+  if (isMap(value) && holdsGrid(source, value)) return axisOfMap(source, value, path);
+  return constant(node ?? new Scalar(null));
+}
+
+function axisOfGrid(source: Source, pair: Pair, path: string): Axis {
+  const list = resolved(source, pair.value);
+  const place = placeOf(source, pair.key as Node);
+  if (!isSeq(list)) throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
+  if (list.items.length === 0) throw new Problem(`^${path} is an empty list, so the grid has no cells`, place);
+  const options = list.items.map((item) => {
+    const value = resolved(source, item);
+    return isMap(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item as Node);
+  });
+  const size = options.reduce((sum, option) => sum + option.size, 0);
+  return {
+    size,
+    pick(index, choices) {
+      let rest = index;
+      for (const option of options) {
+        if (rest < option.size) {
+          const inner = new Map<string, string>();
+          const node = option.pick(rest, inner);
+          choices.set(path, spelled(source, node));
+          for (const [key, value] of inner) choices.set(key, value);
+          return node;
+        }
+        rest -= option.size;
+      }
+      throw new RangeError(`no variant ${index} of ^${path}`);
+    },
+  };
+}
+
+function constant(node: Node): Axis {
+  return { size: 1, pick: () => node };
+}
+
+function holdsGrid(source: Source, map: YAMLMap): boolean {
+  return map.items.some((item) => {
+    const pair = item as Pair;
+    if (isGridKey(keyText(pair))) return true;
+    const value = resolved(source, pair.value);
+    return isMap(value) && holdsGrid(source, value);
+  });
+}
+
+function isGridKey(key: string): boolean {
+  return key.length > 1 && key.startsWith('^');
+}
+
+/** The key without its ^, with the comments and blank lines that stood before it. */
+function plainKey(pair: Pair, name: string): Scalar {
+  const key = new Scalar(name);
+  if (isScalar(pair.key)) {
+    if (pair.key.commentBefore) key.commentBefore = pair.key.commentBefore;
+    if (pair.key.spaceBefore) key.spaceBefore = true;
+    if (pair.key.range) key.range = pair.key.range;
+  }
+  return key;
+}
+
+/** A list item as a mapping's value: blank lines before it belonged to the list. */
+function detachedFromList(node: Node | null): Node | null {
+  if (!node?.spaceBefore && !node?.commentBefore) return node;
+  const copy = node.clone() as Node;
+  copy.spaceBefore = false;
+  copy.commentBefore = null;
+  return copy;
+}
+
+/** One line that says what a choice is; long ones are cut by who shows them. */
+function spelled(source: Source, node: Node): string {
+  if (isScalar(node) && node.source !== undefined && !node.source.includes('\n')) return node.source;
+  const value: unknown = node.toJS(source.document);
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

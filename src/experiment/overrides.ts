@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import { isMap, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
+import { Problem } from '../problem.ts';
+import { keyText, nodeFromText, resolved, type Source } from './document.ts';
+import { didYouMean } from './spelling.ts';
+
+/** `path=value`, the value typed as yaml; `+path=value` may make a path that is not there. */
+export interface Override {
+  readonly path: string;
+  readonly value: string;
+  readonly mayAdd: boolean;
+}
+
+const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
+
+/**
+ * Splits a line or several into overrides. White space ends one, except inside quotes, brackets and braces.
+ * @throws Problem for text that is not `path=value`, and for a path that is given twice.
+ */
+export function parseOverrides(text: string): Override[] {
+  const overrides: Override[] = [];
+  for (const word of words(text)) {
+    const equals = word.indexOf('=');
+    const mayAdd = word.startsWith('+');
+    const path = word.slice(mayAdd ? 1 : 0, Math.max(equals, 0));
+    if (equals < 0 || !PATH.test(path)) {
+      throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
+    }
+    if (overrides.some((other) => other.path === path)) throw new Problem(`override '${path}' is given twice`);
+    overrides.push({ path, value: word.slice(equals + 1), mayAdd });
+  }
+  return overrides;
+}
+
+function words(text: string): string[] {
+  const found: string[] = [];
+  let word = '';
+  let quote = '';
+  let depth = 0;
+  for (const character of text) {
+    if (quote) {
+      if (character === quote) quote = '';
+    } else if ((character === '"' || character === "'") && /[=\s[{,:]$|^$/.test(word)) {
+      quote = character; // a quote inside a word, as in don't, is a letter
+    } else if (character === '[' || character === '{') depth += 1;
+    else if (character === ']' || character === '}') depth -= 1;
+    if (/\s/.test(character) && !quote && depth <= 0) {
+      if (word) found.push(word);
+      word = '';
+    } else word += character;
+  }
+  if (quote || depth > 0) throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}: ${text.trim()}`);
+  if (word) found.push(word);
+  return found;
+}
+
+/**
+ * The document with the overrides in place. A path that names a grid without its ^ replaces the grid by one value, and
+ * the other way round.
+ * @throws Problem for a path that does not exist and was not written with +.
+ */
+export function applyOverrides(source: Source, root: YAMLMap, overrides: readonly Override[]): YAMLMap {
+  const changed = root.clone() as YAMLMap;
+  for (const override of overrides) set(source, changed, override);
+  return changed;
+}
+
+function set(source: Source, root: YAMLMap, override: Override): void {
+  const value = nodeFromText(`override "${override.path}=${override.value}"`, override.value);
+  const segments = override.path.split('.');
+  let here: Node | undefined = root;
+  segments.forEach((segment, index) => {
+    const last = index === segments.length - 1;
+    const soFar = segments.slice(0, index + 1).join('.');
+    if (isSeq(here) && /^\d+$/.test(segment) && Number(segment) < here.items.length) {
+      if (last) here.items[Number(segment)] = value;
+      else here = resolved(source, here.items[Number(segment)]);
+      return;
+    }
+    if (!isMap(here)) {
+      throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}, because what is above it holds no keys`);
+    }
+    const bare = segment.replace(/^\^/, '');
+    const pair: Pair | undefined = (here.items as Pair[]).findLast((item) => keyText(item).replace(/^\^/, '') === bare);
+    if (pair === undefined) {
+      if (!override.mayAdd) {
+        const known = here.items.map((item) => keyText(item as Pair).replace(/^\^/, ''));
+        throw new Problem(
+          `override '${override.path}': ${soFar} does not exist in ${source.file}${didYouMean(bare, known)}. Write +${override.path}=… to add it`,
+        );
+      }
+      const added: Node = last ? value : new YAMLMap();
+      here.items.push(new Pair(new Scalar(last ? segment : bare), added));
+      here = added;
+    } else if (last) {
+      // One key remains, with the ^ the override wrote, even where the document had the key both ways.
+      here.items = (here.items as Pair[]).filter((item) => item === pair || keyText(item).replace(/^\^/, '') !== bare);
+      if (keyText(pair) !== segment) pair.key = Object.assign((pair.key as Scalar).clone(), { value: segment, source: segment });
+      pair.value = value;
+    } else here = resolved(source, pair.value);
+  });
+}
+
+/**
+ * Six hex digits that stand for the overrides, or nothing when there are none that count. `chain.*` does not count: it
+ * only makes the chain longer. The order in which they were given does not matter, the spelling of a value does.
+ */
+export function hashOfOverrides(overrides: readonly Override[]): string {
+  const counted = overrides
+    .filter((override) => !override.path.startsWith('chain.'))
+    .map((override) => [override.path, override.value.trim()] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  if (counted.length === 0) return '';
+  return createHash('sha256').update(JSON.stringify(counted)).digest('hex').slice(0, 6);
+}

@@ -1,0 +1,36 @@
+import type { Submission } from '../chain/plan.ts';
+import type { SubmittedJob } from '../cluster/submit.ts';
+
+/** The facts a command leaves behind: what the comment, the summary and the outputs are made of. Plain JSON. */
+export interface Report {
+  readonly command: 'plan' | 'launch';
+  /** planned: nothing was submitted. alive: the chain was there already. submitted: this launch put it there. */
+  readonly state: 'planned' | 'submitted' | 'alive';
+  readonly id: string;
+  readonly name: string;
+  readonly commit: string;
+  readonly subject: string;
+  readonly path: string;
+  readonly overrides: readonly string[];
+  readonly cluster: string | undefined;
+  readonly slurm: readonly (readonly [string, string | true])[];
+  readonly cells: readonly {
+    readonly number: number;
+    readonly choices: Readonly<Record<string, string>>;
+    readonly nSteps: number | undefined;
+  }[];
+  /** Length of the chain in steps, earlier launches included. */
+  readonly steps: number;
+  /** Upper bound of this launch; undefined without a time limit in the yaml. */
+  readonly gpuHours: number | undefined;
+  readonly jobs: readonly SubmittedJob[];
+  readonly places: { readonly experiment: string; readonly checkpoints: string };
+  readonly wandb: { readonly group: string; readonly runs: readonly string[] } | undefined;
+  readonly launcher: { readonly actor: string; readonly runUrl: string; readonly repository: string; readonly at: string };
+  /** What to copy into a shell on the cluster. */
+  readonly commands: Readonly<Record<'queue' | 'log' | 'cancel', string>> | undefined;
+  /** What was or would be submitted. */
+  readonly submissions: readonly Pick<Submission, 'step' | 'cell' | 'environment' | 'arguments'>[];
+  /** Things worth knowing that stop nothing. */
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,97 @@
+// The main job from end to end: a label on a pull request, a chain that the time limit cuts, and training that is complete
+// in a later step. script/demo brings the cluster up and stops it.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from '../support/action.ts';
+import { makeLab, readCluster, slurm, until } from '../support/lab.ts';
+
+const [directory] = process.argv.slice(2);
+if (directory === undefined) throw new Error('usage: demo.ts CLUSTER_DIR');
+const began = Date.now();
+const say = (line: string) => console.log(`\n\u001b[1m[${String(Math.round((Date.now() - began) / 1000)).padStart(3)} s] ${line}\u001b[0m`);
+
+interface JournalLine {
+  readonly event: string;
+  readonly step: number;
+  readonly job: string;
+  readonly resumed_from?: string | null;
+  readonly newest?: string | null;
+  readonly exit?: number;
+  readonly signal?: string | null;
+}
+
+const cluster = readCluster(directory);
+const lab = await makeLab(cluster, 'demo');
+try {
+  say('A pull request with an experiment: 2 cells, 3 chained jobs of one minute, and more training than one minute holds');
+  const yaml = readFileSync(join(ROOT, 'examples/regression/configs/regression.yaml'), 'utf8').replace('$SAVE', lab.save);
+  lab.commit({ 'configs/regression.yaml': yaml });
+  console.log(yaml);
+  const pull = lab.openPull();
+
+  say("Alice puts the label 'launch:regression' on it");
+  const result = await lab.label(pull, 'launch:regression', {
+    onLine: (line) => {
+      if (!line.startsWith('::')) console.log(`  ${line}`);
+    },
+  });
+  if (result.code !== 0) throw new Error(`the action failed: ${result.errors.join('\n')}`);
+  say('The comment on the pull request');
+  console.log(lab.hub.comments[0]?.body);
+
+  const jobs = (result.outputs['job-ids'] ?? '').split(',');
+  const states = () =>
+    slurm(cluster, 'sacct', '-X', '-n', '-P', '-j', jobs.join(','), '-o', 'JobID,State,ExitCode,Elapsed')
+      .split('\n')
+      .map((line) => line.split('|'));
+  say('Waiting for Slurm: step 1 runs into its time limit (looked at every 30 s), step 2 resumes, step 3 finds nothing to do');
+  let shown = '';
+  await until(
+    'the chain to end',
+    () => {
+      const now = states()
+        .map(([job, state]) => `${job} ${state}`)
+        .join('   ');
+      if (now !== shown) console.log(`  ${Math.round((Date.now() - began) / 1000)} s: ${now}`);
+      shown = now;
+      return slurm(cluster, 'squeue', '-h', '-j', jobs.join(',')) === '';
+    },
+    170,
+  );
+
+  say('What Slurm says of it');
+  const ended = await until('accounting to catch up', () => {
+    const all = states();
+    return all.length === 6 && all.every(([, state]) => !/RUNNING|PENDING/.test(state ?? '')) && all;
+  });
+  for (const row of ended) console.log(`  ${row.map((field) => field.padEnd(12)).join('')}`);
+
+  const checkpoints = result.outputs['checkpoint-dir'] ?? '';
+  say(`The checkpoints: ${checkpoints}`);
+  for (const cell of ['0', '1']) {
+    const steps = readdirSync(join(checkpoints, cell)).filter((name) => name.startsWith('step_'));
+    console.log(`  ${cell}/  ${steps.sort((a, b) => Number(a.slice(5)) - Number(b.slice(5))).join(' ')}`);
+  }
+  say('Which job wrote which steps');
+  for (const cell of ['0', '1']) {
+    const journal = readFileSync(join(checkpoints, '.chain', `${cell}.jsonl`), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as JournalLine);
+    for (const line of journal) {
+      if (line.event === 'end')
+        console.log(
+          `  cell ${cell}, step ${line.step}, job ${line.job}: ${line.resumed_from ?? 'from scratch'} → ${line.newest ?? 'nothing'} (${line.signal ?? `exit ${line.exit}`})`,
+        );
+      else if (line.event === 'done')
+        console.log(`  cell ${cell}, step ${line.step}, job ${line.job}: complete at ${line.newest}, nothing to do`);
+    }
+    const last = journal.at(-1);
+    if (last?.event !== 'done' || last.newest !== 'step_499') throw new Error(`cell ${cell} did not end as a no-op on step_499`);
+  }
+  if (!ended.some(([, state]) => state === 'TIMEOUT')) throw new Error('no job reached its time limit');
+  if (lab.hub.violations.length > 0) throw new Error(lab.hub.violations.join('\n'));
+  say('Done: trained in the second job, from the checkpoint the time limit left');
+} finally {
+  await lab.close();
+}

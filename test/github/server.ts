@@ -1,0 +1,331 @@
+// A GitHub for tests and the demo: the part of its REST API that the action uses, on loopback, with state, and with GitHub's
+// published OpenAPI description as referee of every request and response. Pull requests follow branches of a real git repo.
+//
+//   node test/github/server.ts --dir DIR     starts alone, writes DIR/env, lives until it is killed
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { parseArgs } from 'node:util';
+import { type Context, type Document, OpenAPIBackend } from 'openapi-backend';
+
+type Json = Record<string, unknown>;
+
+const SPEC = JSON.parse(readFileSync(new URL('api.json', import.meta.url), 'utf8')) as {
+  components: { examples: Record<string, { value: unknown }> };
+};
+
+export interface PullRequest {
+  readonly number: number;
+  readonly title: string;
+  readonly branch: string;
+  readonly base: string;
+  readonly fork: boolean;
+  labels: string[];
+  state: 'open' | 'closed';
+}
+
+export interface Comment {
+  readonly id: number;
+  readonly pull: number;
+  readonly author: string;
+  body: string;
+}
+
+/** Makes matching requests fail; `times` counts down. */
+export interface Fault {
+  readonly method: string;
+  readonly path: RegExp;
+  readonly status: 401 | 403 | 404 | 422 | 429 | 502;
+  times: number;
+}
+
+export interface GitHub {
+  readonly url: string;
+  readonly repository: string;
+  /** Bare git repository that stands behind it. */
+  readonly gitDirectory: string;
+  /** login -> admin | write | read | none */
+  readonly permissions: Map<string, string>;
+  /** token -> login */
+  readonly tokens: Map<string, string>;
+  readonly pulls: PullRequest[];
+  readonly comments: Comment[];
+  readonly faults: Fault[];
+  /** What was asked, `METHOD path`. */
+  readonly requests: string[];
+  /** What GitHub's description does not allow, in requests or in our answers. Tests keep it empty. */
+  readonly violations: string[];
+  /** Runs before an answer is made; for pushing at the wrong moment. */
+  before: (request: string) => void;
+  headOf(pull: PullRequest): string;
+  close(): Promise<void>;
+}
+
+const BASE_REPO_ID = 1296269;
+const FORK_REPO_ID = 9900001;
+
+export async function startGitHub(gitDirectory: string, repository = 'lab/nano'): Promise<GitHub> {
+  const git = (...args: string[]) => execFileSync('git', ['-C', gitDirectory, ...args], { encoding: 'utf8' }).trim();
+  const api = new OpenAPIBackend({
+    definition: SPEC as unknown as Document,
+    quick: true,
+    strict: false,
+    ajvOpts: { strict: false, validateFormats: false },
+  });
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      hub.violations.push(`the stand-in failed: ${String(error)}`);
+      send(response, 500, { message: String(error) });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  let nextComment = 1_000_001;
+
+  const hub: GitHub = {
+    url,
+    repository,
+    gitDirectory,
+    permissions: new Map(),
+    tokens: new Map(),
+    pulls: [],
+    comments: [],
+    faults: [],
+    requests: [],
+    violations: [],
+    before: () => {},
+    headOf: (pull) => git('rev-parse', pull.branch),
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+
+  const example = (name: string): Json => {
+    const value = SPEC.components.examples[name]?.value;
+    return structuredClone((Array.isArray(value) ? value[0] : value) as Json);
+  };
+  const user = (login: string): Json => ({
+    ...(example('issue-comment')['user'] as Json),
+    login,
+    type: login.endsWith('[bot]') ? 'Bot' : 'User',
+  });
+  const label = (name: string): Json => ({ ...example('label-items'), name, default: false });
+  const pullBody = (pull: PullRequest, from: string): Json => {
+    const body = example(from);
+    const side = (which: string, branch: string, id: number, sha: string) => {
+      const whole = body[which] as Json;
+      return { ...whole, ref: branch, label: `lab:${branch}`, sha, repo: { ...(whole['repo'] as Json), id } };
+    };
+    return {
+      ...body,
+      requested_teams: [], // the published example lacks a field the description requires of them
+      number: pull.number,
+      title: pull.title,
+      state: pull.state,
+      labels: pull.labels.map(label),
+      head: side('head', pull.branch, pull.fork ? FORK_REPO_ID : BASE_REPO_ID, hub.headOf(pull)),
+      base: side('base', pull.base, BASE_REPO_ID, git('rev-parse', pull.base)),
+    };
+  };
+  const commentBody = (comment: Comment): Json => ({
+    ...example('issue-comment'),
+    id: comment.id,
+    html_url: `${url}/${repository}/pull/${comment.pull}#issuecomment-${comment.id}`,
+    body: comment.body,
+    user: user(comment.author),
+    author_association: 'NONE',
+  });
+
+  type Handler = (context: Context, login: string) => [number, unknown];
+  const pullOf = (context: Context, name: string) => hub.pulls.find((pull) => pull.number === Number(context.request.params[name]));
+  const commentOf = (context: Context) => hub.comments.find((comment) => comment.id === Number(context.request.params['comment_id']));
+  const NOT_FOUND: [number, unknown] = [404, { message: 'Not Found', documentation_url: 'https://docs.github.com/rest', status: '404' }];
+  const TOO_LONG: [number, unknown] = [
+    422,
+    {
+      message: 'Validation Failed',
+      errors: [
+        { resource: 'IssueComment', code: 'unprocessable', field: 'data', message: 'Body is too long (maximum is 65536 characters)' },
+      ],
+      documentation_url: 'https://docs.github.com/rest',
+    },
+  ];
+  const page = (context: Context, all: unknown[]): [number, unknown] => {
+    const size = Number(context.request.query['per_page'] ?? 30);
+    const number = Number(context.request.query['page'] ?? 1);
+    return [200, all.slice((number - 1) * size, number * size)];
+  };
+
+  const handlers: Record<string, Handler> = {
+    'repos/get-collaborator-permission-level': (context) => {
+      const login = String(context.request.params['username']);
+      const permission = hub.permissions.get(login);
+      if (permission === undefined) return NOT_FOUND;
+      return [200, { permission, role_name: permission, user: { ...user(login), role_name: permission } }];
+    },
+    'repos/list-pull-requests-associated-with-commit': (context) => {
+      const sha = String(context.request.params['commit_sha']);
+      const containing = hub.pulls.filter((pull) => git('rev-list', `${pull.base}..${pull.branch}`).split('\n').includes(sha));
+      return page(
+        context,
+        containing.map((pull) => pullBody(pull, 'pull-request-simple-items')),
+      );
+    },
+    'pulls/get': (context) => {
+      const pull = pullOf(context, 'pull_number');
+      return pull ? [200, pullBody(pull, 'pull-request')] : NOT_FOUND;
+    },
+    'pulls/list-files': (context) => {
+      const pull = pullOf(context, 'pull_number');
+      if (!pull) return NOT_FOUND;
+      const status: Record<string, string> = { A: 'added', M: 'modified', D: 'removed', T: 'changed' };
+      const files = git('diff', '--name-status', '--no-renames', `${pull.base}...${pull.branch}`).split('\n').filter(Boolean);
+      return page(
+        context,
+        files.map((line) => ({ ...example('diff-entry-items'), status: status[line[0] ?? ''] ?? 'modified', filename: line.slice(2) })),
+      );
+    },
+    'issues/list-labels-on-issue': (context) => {
+      const pull = pullOf(context, 'issue_number');
+      return pull ? page(context, pull.labels.map(label)) : NOT_FOUND;
+    },
+    'issues/add-labels': (context) => {
+      const pull = pullOf(context, 'issue_number');
+      if (!pull) return NOT_FOUND;
+      const { labels } = context.request.requestBody as { labels: string[] };
+      pull.labels = [...new Set([...pull.labels, ...labels])];
+      return [200, pull.labels.map(label)];
+    },
+    'issues/remove-label': (context) => {
+      const pull = pullOf(context, 'issue_number');
+      const name = decodeURIComponent(String(context.request.params['name']));
+      if (!pull?.labels.includes(name))
+        return [404, { message: 'Label does not exist', documentation_url: 'https://docs.github.com/rest', status: '404' }];
+      pull.labels = pull.labels.filter((other) => other !== name);
+      return [200, pull.labels.map(label)];
+    },
+    'issues/list-comments': (context) =>
+      page(context, hub.comments.filter((comment) => comment.pull === Number(context.request.params['issue_number'])).map(commentBody)),
+    'issues/create-comment': (context, login) => {
+      const pull = pullOf(context, 'issue_number');
+      if (!pull) return NOT_FOUND;
+      const { body } = context.request.requestBody as { body: string };
+      if (body.length > 65_536) return TOO_LONG;
+      const comment = { id: nextComment, pull: pull.number, author: login, body };
+      nextComment += 1;
+      hub.comments.push(comment);
+      return [201, commentBody(comment)];
+    },
+    'issues/update-comment': (context) => {
+      const comment = commentOf(context);
+      if (!comment) return NOT_FOUND;
+      const { body } = context.request.requestBody as { body: string };
+      if (body.length > 65_536) return TOO_LONG;
+      comment.body = body;
+      return [200, commentBody(comment)];
+    },
+    'issues/delete-comment': (context) => {
+      const comment = commentOf(context);
+      if (!comment) return NOT_FOUND;
+      hub.comments.splice(hub.comments.indexOf(comment), 1);
+      return [204, undefined];
+    },
+  };
+
+  for (const [operation, handler] of Object.entries(handlers)) {
+    api.registerHandler(operation, (context, login: string) => {
+      const [status, body] = handler(context, login);
+      // 401, 403, 422, 429 and 502 are not described for every operation; what is described must fit.
+      if (status < 400) {
+        const checked = api.validateResponse(body ?? '', context.operation, status);
+        if (body !== undefined && checked.errors?.length) {
+          hub.violations.push(`our answer to ${operation}: ${JSON.stringify(checked.errors.slice(0, 2))}`);
+        }
+      }
+      return [status, body];
+    });
+  }
+  api.register('validationFail', (context) => {
+    hub.violations.push(`${context.request.method} ${context.request.path}: ${JSON.stringify(context.validation.errors?.slice(0, 2))}`);
+    return [422, { message: 'Validation Failed', documentation_url: 'https://docs.github.com/rest', errors: [] }];
+  });
+  api.register('notFound', (context) => {
+    hub.violations.push(`${context.request.method} ${context.request.path} is not in the part of the API that is described here`);
+    return NOT_FOUND;
+  });
+  await api.init();
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = chunks.length > 0 ? (JSON.parse(Buffer.concat(chunks).toString()) as unknown) : undefined;
+    const { pathname, searchParams } = new URL(request.url ?? '/', url);
+    const method = request.method ?? 'GET';
+    hub.requests.push(`${method} ${pathname}`);
+    hub.before(`${method} ${pathname}`);
+    const login = hub.tokens.get(/^(?:token|bearer) (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '');
+    if (login === undefined) return send(response, 401, { message: 'Bad credentials', documentation_url: 'https://docs.github.com/rest' });
+    const fault = hub.faults.find((candidate) => candidate.times > 0 && candidate.method === method && candidate.path.test(pathname));
+    if (fault) {
+      fault.times -= 1;
+      return send(response, fault.status, { message: FAULTS[fault.status], documentation_url: 'https://docs.github.com/rest' });
+    }
+    if (pathname === '/graphql') {
+      const { query } = body as { query: string };
+      if (query.replace(/\s+/g, '') !== '{viewer{login}}') hub.violations.push(`GraphQL query ${query}`);
+      return send(response, 200, { data: { viewer: { login } } });
+    }
+    const query = Object.fromEntries(searchParams);
+    const [status, answered] = (await api.handleRequest(
+      { method, path: pathname, query, body, headers: request.headers as Record<string, string> },
+      login,
+    )) as [number, unknown];
+    send(response, status, answered);
+  }
+
+  return hub;
+}
+
+const FAULTS: Record<Fault['status'], string> = {
+  401: 'Bad credentials',
+  403: 'Resource not accessible by integration',
+  404: 'Not Found',
+  422: 'Validation Failed',
+  429: 'API rate limit exceeded',
+  502: 'Bad Gateway',
+};
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' });
+  response.end(body === undefined ? undefined : JSON.stringify(body));
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { dir: { type: 'string' }, repository: { type: 'string', default: 'lab/nano' } } });
+  if (values.dir === undefined) throw new Error('usage: node test/github/server.ts --dir DIR [--repository OWNER/NAME]');
+  const gitDirectory = `${values.dir}/repo.git`;
+  mkdirSync(values.dir, { recursive: true });
+  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', gitDirectory]);
+  const hub = await startGitHub(gitDirectory, values.repository);
+  hub.permissions.set('alice', 'admin');
+  hub.tokens.set('ghs_standalone', 'github-actions[bot]');
+  const env = {
+    GITHUB_API_URL: hub.url,
+    GITHUB_GRAPHQL_URL: `${hub.url}/graphql`,
+    GITHUB_SERVER_URL: hub.url,
+    GITHUB_REPOSITORY: hub.repository,
+    GITHUB_TOKEN: 'ghs_standalone',
+    GITHUB_ACTOR: 'alice',
+    GITHUB_GIT_DIR: gitDirectory,
+  };
+  writeFileSync(
+    `${values.dir}/env`,
+    Object.entries(env)
+      .map(([name, value]) => `${name}='${value}'\n`)
+      .join(''),
+  );
+  console.log(`GitHub stand-in at ${hub.url}, repository ${hub.repository} in ${gitDirectory}; ${values.dir}/env says how to reach it`);
+}

@@ -1,0 +1,226 @@
+// A repository, a pull request and an experiment to launch, on a real cluster and the GitHub stand-in.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import examples from '@octokit/webhooks-examples' with { type: 'json' };
+import { type GitHub, type PullRequest, startGitHub } from '../github/server.ts';
+import { type ActionResult, type ActionRun, ROOT, runAction } from './action.ts';
+
+/** What script/cluster wrote into DIR/env. */
+export interface ClusterEnvironment {
+  readonly CLUSTER_DIR: string;
+  readonly CLUSTER_HOST: string;
+  readonly CLUSTER_PORT: string;
+  readonly CLUSTER_USER: string;
+  readonly CLUSTER_KEY: string;
+  readonly CLUSTER_KNOWN_HOSTS: string;
+  readonly CLUSTER_WORKDIR: string;
+  readonly CLUSTER_SAVE: string;
+  readonly SLURM_CONF: string;
+}
+
+/** @param directory of script/cluster up */
+export function readCluster(directory: string): ClusterEnvironment {
+  const lines = readFileSync(join(directory, 'env'), 'utf8').trim().split('\n');
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  ) as unknown as ClusterEnvironment;
+}
+
+/** Runs a Slurm command as the machine's root, who is an operator of the cluster. */
+export function slurm(cluster: ClusterEnvironment, command: string, ...args: string[]): string {
+  return execFileSync(command, args, { encoding: 'utf8', env: { ...process.env, SLURM_CONF: cluster.SLURM_CONF } }).trim();
+}
+
+/** Runs a shell line as the cluster's ordinary account, in its home, without its start-up files. */
+export function asUser(cluster: ClusterEnvironment, line: string): string {
+  const env = { PATH: '/usr/local/bin:/usr/bin:/bin', SLURM_CONF: cluster.SLURM_CONF, USER: cluster.CLUSTER_USER };
+  const { status, stdout, stderr } = spawnSync(
+    'setpriv',
+    [`--reuid=${cluster.CLUSTER_USER}`, '--regid=' + cluster.CLUSTER_USER, '--clear-groups', 'bash', '--noprofile', '--norc', '-c', line],
+    {
+      encoding: 'utf8',
+      env,
+      cwd: '/',
+    },
+  );
+  if (status !== 0) throw new Error(`as ${cluster.CLUSTER_USER}: ${line}: ${stderr}${stdout}`);
+  return stdout.trim();
+}
+
+/** Waits until the condition holds; asks every quarter of a second. @throws Error naming what it waited for */
+export async function until<T>(what: string, condition: () => T | undefined | false, seconds = 60): Promise<T> {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    const value = condition();
+    if (value !== undefined && value !== false) return value;
+    if (Date.now() > end) throw new Error(`waited ${seconds} s for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+}
+
+export interface Lab {
+  readonly cluster: ClusterEnvironment;
+  readonly hub: GitHub;
+  /** The checkout the action works in. */
+  readonly workspace: string;
+  /** Directories of this lab alone on the cluster. */
+  readonly workdir: string;
+  readonly save: string;
+  /** Writes files on the branch of a pull request and commits them. @returns the commit */
+  commit(files: Readonly<Record<string, string>>, branch?: string): string;
+  /** Opens a pull request for what a branch holds. */
+  openPull(branch?: string): PullRequest;
+  /** Puts a label on and sends the event. */
+  label(pull: PullRequest, name: string, run?: ActionRun): Promise<ActionResult>;
+  /** The payload GitHub sends when `name` is put on. */
+  labeled(pull: PullRequest, name: string, sender?: string): unknown;
+  dispatch(inputs: Readonly<Record<string, string>>, run?: ActionRun): Promise<ActionResult>;
+  close(): Promise<void>;
+}
+
+export interface LabOptions {
+  /** Fields of clusters.<name> that differ from the real ones. */
+  readonly clusterFields?: Readonly<Record<string, unknown>>;
+  /** More of .github/slurm-chain.yml, as yaml text. */
+  readonly config?: string;
+}
+
+const TOKEN = 'ghs_test_token';
+
+export async function makeLab(cluster: ClusterEnvironment, name: string, options: LabOptions = {}): Promise<Lab> {
+  const directory = mkdtempSync(join(tmpdir(), `slurm-chain-lab-${name}-`));
+  const bare = join(directory, 'repo.git');
+  const author = join(directory, 'author');
+  const workspace = join(directory, 'workspace');
+  const git = (where: string, ...args: string[]) =>
+    execFileSync('git', ['-C', where, '-c', 'user.name=Alice', '-c', 'user.email=alice@example.edu', ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }).trim();
+
+  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', bare]);
+  execFileSync('git', ['clone', '--quiet', bare, author], { stdio: 'ignore' });
+  const workdir = join(cluster.CLUSTER_WORKDIR, name);
+  const save = join(cluster.CLUSTER_SAVE, name);
+  const fields = {
+    host: cluster.CLUSTER_HOST,
+    port: Number(cluster.CLUSTER_PORT),
+    user: cluster.CLUSTER_USER,
+    workdir,
+    known_hosts: readFileSync(cluster.CLUSTER_KNOWN_HOSTS, 'utf8').trim(),
+    ...options.clusterFields,
+  };
+  const write = (files: Readonly<Record<string, string>>) => {
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(join(author, dirname(path)), { recursive: true });
+      writeFileSync(join(author, path), content);
+    }
+  };
+  write({
+    '.github/slurm-chain.yml': `clusters: {entropy: ${JSON.stringify(fields)}}\n${options.config ?? ''}`,
+    'README.md': 'a repository of experiments\n',
+  });
+  cpSync(join(ROOT, 'examples/regression/train.py'), join(author, 'train.py'));
+  git(author, 'switch', '--quiet', '-c', 'main');
+  git(author, 'add', '-A');
+  git(author, 'commit', '--quiet', '-m', 'Start');
+  git(author, 'push', '--quiet', 'origin', 'main');
+
+  const hub = await startGitHub(bare);
+  hub.permissions.set('alice', 'admin');
+  hub.tokens.set(TOKEN, 'github-actions[bot]');
+  execFileSync('git', ['clone', '--quiet', '--depth=1', `file://${bare}`, workspace], { stdio: 'ignore' });
+
+  const environment = (sha: string) => ({
+    GITHUB_API_URL: hub.url,
+    GITHUB_GRAPHQL_URL: `${hub.url}/graphql`,
+    GITHUB_SERVER_URL: hub.url,
+    GITHUB_REPOSITORY: hub.repository,
+    GITHUB_WORKSPACE: workspace,
+    GITHUB_TOKEN: TOKEN,
+    GITHUB_ACTOR: 'alice',
+    GITHUB_TRIGGERING_ACTOR: 'alice',
+    GITHUB_SHA: sha,
+  });
+  const key = readFileSync(cluster.CLUSTER_KEY, 'utf8');
+  const start = (sha: string, run: ActionRun, eventName: string, event: unknown) =>
+    runAction({
+      eventName,
+      event,
+      ...run,
+      inputs: { 'ssh-key': key, ...run.inputs },
+      environment: { ...environment(sha), ...run.environment },
+    });
+
+  const lab: Lab = {
+    cluster,
+    hub,
+    workspace,
+    workdir,
+    save,
+    commit(files, branch = 'experiment') {
+      const exists = git(author, 'branch', '--list', branch) !== '';
+      git(author, 'switch', '--quiet', ...(exists ? [branch] : ['-c', branch, 'main']));
+      write(files);
+      git(author, 'add', '-A');
+      git(author, 'commit', '--quiet', '-m', 'Try something');
+      git(author, 'push', '--quiet', 'origin', branch);
+      return git(author, 'rev-parse', 'HEAD');
+    },
+    openPull(branch = 'experiment') {
+      const pull: PullRequest = {
+        number: hub.pulls.length + 1,
+        title: 'Try something',
+        branch,
+        base: 'main',
+        fork: false,
+        labels: [],
+        state: 'open',
+      };
+      hub.pulls.push(pull);
+      return pull;
+    },
+    labeled(pull, name, sender = 'alice') {
+      const example = (examples as unknown as { name: string; examples: Record<string, unknown>[] }[])
+        .find((one) => one.name === 'pull_request')
+        ?.examples.find((one) => one['action'] === 'labeled');
+      if (example === undefined) throw new Error('no published example of pull_request labeled');
+      const event = structuredClone(example) as { pull_request: Record<string, unknown>; label: object; sender: object; number: number };
+      const side = (which: 'head' | 'base') => event.pull_request[which] as { repo: object };
+      const repoId = (event.pull_request['base'] as { repo: { id: number } }).repo.id;
+      return {
+        ...event,
+        number: pull.number,
+        label: { ...event.label, name },
+        sender: { ...event.sender, login: sender },
+        pull_request: {
+          ...event.pull_request,
+          number: pull.number,
+          labels: pull.labels.map((label) => ({ ...event.label, name: label })),
+          head: {
+            ...side('head'),
+            sha: hub.headOf(pull),
+            ref: pull.branch,
+            repo: { ...side('head').repo, id: pull.fork ? repoId + 1 : repoId },
+          },
+        },
+      };
+    },
+    label(pull, name, run = {}) {
+      pull.labels = [...new Set([...pull.labels, name])];
+      // On pull_request events GITHUB_SHA is the temporary merge commit, which nobody has approved.
+      return start('f'.repeat(40), run, 'pull_request', lab.labeled(pull, name));
+    },
+    dispatch(inputs, run = {}) {
+      const sha = run.environment?.['GITHUB_SHA'] ?? git(author, 'rev-parse', 'HEAD');
+      return start(sha, { ...run, inputs: { ...inputs, ...run.inputs } }, 'workflow_dispatch', { inputs: {} });
+    },
+    async close() {
+      await hub.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+  return lab;
+}
