@@ -74995,7 +74995,7 @@ const RESERVED_OPTIONS = new Map([
     ['export', 'everything is exported; use env: for variables of your own'],
     ['export-file', 'use env: for variables of your own'],
     ['get-user-env', 'it makes jobs held where the login profile is slow; put what the job needs into setup:'],
-    ['wrap', 'use run:'],
+    ['wrap', 'use run: for the command'],
     ['parsable', 'the launcher reads the job id itself'],
     ['hold', 'the launcher holds and releases the first step itself'],
     ['test-only', 'use the plan command'],
@@ -75388,7 +75388,7 @@ function withLength(overrides, labels) {
     const lengths = (Array.isArray(labels) ? labels : [])
         .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
         .filter((value) => value !== undefined);
-    const [length, ...others] = unique(lengths);
+    const [length, ...others] = new Set(lengths);
     if (length === undefined)
         return overrides;
     if (others.length > 0)
@@ -75487,7 +75487,8 @@ function planOf(experiment, places, launch = 1, firstStep = 1) {
                 ...resourceArguments(experiment),
                 `--job-name=${tag}`,
                 ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-                `--output=${directory}/logs/${step}_%A_%a.out`,
+                // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+                `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
                 '--open-mode=append',
                 `--chdir=${directory}/code`,
                 ...(settings.chain.warnBefore > 0 ? [`--signal=B:USR1@${settings.chain.warnBefore}`] : []),
@@ -76787,7 +76788,7 @@ async function launchOver(connection, cluster, order, code) {
         plan,
         places,
         ledger: seen.ledger,
-        manifest: JSON.stringify(manifest),
+        manifest: `${JSON.stringify(manifest)}\n`,
         holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
     }, onAnswer, signal);
     const basis = await reportBasis(order, places, plan);
@@ -77251,8 +77252,8 @@ function cluster(source, name, field) {
     }
     const workdirField = fields.get('workdir');
     const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-    if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..')) {
-        throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster)`, workdirField?.place);
+    if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
+        throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`, workdirField?.place);
     }
     const knownHosts = fields.get('known_hosts');
     if (knownHosts === undefined) {
@@ -77420,7 +77421,8 @@ function onTheCluster(commands) {
     return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
 }
 function sbatchLines(report) {
-    const shown = report.submissions.slice(0, 10);
+    // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
+    const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
     const lines = shown.map((submission) => {
         const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${render_word(value)}`);
         return [...environment, 'sbatch --parsable', ...submission.arguments.map(render_word), `${render_word(report.places.experiment)}/job.sh`].join(' ');

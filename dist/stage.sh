@@ -85,12 +85,12 @@ stage_experiment() {
 # and the jobs source. Both are replaced by every launch: Slurm keeps a copy of the script of what is queued already.
 store_job() (
     local dir=$1/experiments/$2
-    if ! printf '%s' "$3" >"$dir/job.sh.new" || ! chmod a+rx "$dir/job.sh.new" || ! mv -f "$dir/job.sh.new" "$dir/job.sh"; then
+    if ! write_whole "$dir/job.sh" "$3"; then
         answer problem "$dir/job.sh could not be written on $(uname -n)"
         exit 1
     fi
     umask 077
-    if ! printf '%s' "$4" >"$dir/secrets.env.new" || ! mv -f "$dir/secrets.env.new" "$dir/secrets.env"; then
+    if ! write_whole "$dir/secrets.env" "$4"; then
         answer problem "$dir/secrets.env could not be written on $(uname -n)"
         exit 1
     fi

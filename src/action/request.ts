@@ -102,7 +102,7 @@ function withLength(overrides: readonly Override[], labels: unknown): readonly O
   const lengths = (Array.isArray(labels) ? labels : [])
     .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
     .filter((value) => value !== undefined);
-  const [length, ...others] = unique(lengths);
+  const [length, ...others] = new Set(lengths);
   if (length === undefined) return overrides;
   if (others.length > 0)
     throw new Problem(`the pull request has labels for several lengths: chain:${length} and chain:${others.join(', chain:')}; keep one`);

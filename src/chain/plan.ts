@@ -68,7 +68,8 @@ export function planOf(experiment: Experiment, places: Places, launch = 1, first
         ...resourceArguments(experiment),
         `--job-name=${tag}`,
         ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-        `--output=${directory}/logs/${step}_%A_%a.out`,
+        // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+        `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
         '--open-mode=append',
         `--chdir=${directory}/code`,
         ...(settings.chain.warnBefore > 0 ? [`--signal=B:USR1@${settings.chain.warnBefore}`] : []),

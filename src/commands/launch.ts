@@ -101,7 +101,7 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
       plan,
       places,
       ledger: seen.ledger,
-      manifest: JSON.stringify(manifest),
+      manifest: `${JSON.stringify(manifest)}\n`,
       holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
     },
     onAnswer,

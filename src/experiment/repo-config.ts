@@ -134,9 +134,9 @@ function cluster(source: Source, name: string, field: Field): Cluster {
   }
   const workdirField = fields.get('workdir');
   const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-  if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..')) {
+  if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
     throw new Problem(
-      `clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster)`,
+      `clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`,
       workdirField?.place,
     );
   }

@@ -20,7 +20,7 @@ export const RESERVED_OPTIONS: ReadonlyMap<string, string> = new Map([
   ['export', 'everything is exported; use env: for variables of your own'],
   ['export-file', 'use env: for variables of your own'],
   ['get-user-env', 'it makes jobs held where the login profile is slow; put what the job needs into setup:'],
-  ['wrap', 'use run:'],
+  ['wrap', 'use run: for the command'],
   ['parsable', 'the launcher reads the job id itself'],
   ['hold', 'the launcher holds and releases the first step itself'],
   ['test-only', 'use the plan command'],

@@ -152,7 +152,8 @@ function onTheCluster(commands: NonNullable<Report['commands']>): string {
 }
 
 function sbatchLines(report: Report): string {
-  const shown = report.submissions.slice(0, 10);
+  // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
+  const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
   const lines = shown.map((submission) => {
     const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${word(value)}`);
     return [...environment, 'sbatch --parsable', ...submission.arguments.map(word), `${word(report.places.experiment)}/job.sh`].join(' ');

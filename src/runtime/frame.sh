@@ -55,6 +55,13 @@ tree_listing() (
     find . -type f -perm -100 -printf 'exec %p\n' | sort
 )
 
+# write_whole FILE TEXT: others see the old content or the new, never half of it, and two writers do not meet.
+write_whole() {
+    local hidden
+    hidden=$1.new.$(uname -n).$$
+    printf '%s' "$2" >"$hidden" && mv -f "$hidden" "$1"
+}
+
 sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }
 
 # What an account may have set that would change what our arguments say, send a job's stderr elsewhere, or make sbatch wait

@@ -57,7 +57,7 @@ look_up() {
 }
 
 # read_back ID AFTER_ID TAG: does squeue show this job under our tag, behind the job it has to wait for?
-# 0 yes, 1 no (WRONG says how), 2 squeue does not know the id, 3 squeue did not answer.
+# 0 yes, 1 no (WRONG says how), 2 it is not our job or no job at all, 3 squeue did not answer.
 read_back() {
     local id=$1 after=$2 tag=$3 row base state dependency name
     row=$(timeout 60 squeue -h -j "$id" -o '%F|%T|%E|%j' 2>"$SCRATCH") || {
@@ -68,10 +68,7 @@ read_back() {
     row=${row%%$'\n'*}
     [ -n "$row" ] || return 2
     IFS='|' read -r base state dependency name <<<"$row"
-    if [ "$base" != "$id" ] || [ "$name" != "$tag" ]; then
-        WRONG="job $id is '$name', not '$tag'"
-        return 1
-    fi
+    if [ "$base" != "$id" ] || [ "$name" != "$tag" ]; then return 2; fi
     if [ -n "$after" ]; then
         case $dependency in
             "afterany:$after"[!0-9]*) ;;
@@ -156,7 +153,7 @@ submit_begin() {
     local workdir=$1 waited=0 lines=0 rows row launch
     EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4
     DIR=$workdir/experiments/$EXPERIMENT
-    SUBMITTED=() CLUSTERS=()
+    SUBMITTED=()
     STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
@@ -278,28 +275,28 @@ submit_step() {
                 ;;
         esac
     done
+    # The id is believed once squeue shows it under our tag: a wrong number on record is worse than none, because the next
+    # step would wait for it in vain.
+    local pause status=3
+    for pause in 0 1 2 5 10; do
+        sleep $pause
+        read_back "$ID" "$after_id" "$tag"
+        status=$?
+        [ $status -gt 1 ] || break
+        if [ $status -eq 2 ] && look_up "$tag" && [[ $FOUND =~ ^[0-9]+$ ]] && [ "$FOUND" != "$ID" ]; then
+            answer note "sbatch gave $ID for $tag, which is not that job; found it in the queue as job $FOUND"
+            ID=$FOUND
+        fi
+    done
+    [ $status -le 1 ] || roll_back "squeue does not show job $ID, which sbatch gave for $tag"
     # On record before anything else happens.
     if ! ledger "{\"event\":\"submitted\",\"launch\":$LAUNCH,\"step\":$step,\"cell\":${cell:-null},\"job\":\"$ID\",\"cluster\":\"$CLUSTER\",\"after\":\"$after_id\",\"tag\":\"$tag\",\"time\":\"$(now)\"}"; then
         roll_back "$DIR/ledger.jsonl could not be written on $(uname -n): $(df -Ph "$DIR" | tail -n 1)"
     fi
-    local pause
-    for pause in 0 1 2 5 10; do
-        sleep $pause
-        read_back "$ID" "$after_id" "$tag"
-        case $? in
-            0)
-                SUBMITTED+=("$ID")
-                answer submitted "$step" "$cell" "$ID" "$CLUSTER"
-                return 0
-                ;;
-            1) roll_back "$WRONG" ;;
-        esac
-    done
-    roll_back "squeue does not show job $ID, which sbatch gave for $tag"
+    [ $status -eq 0 ] || roll_back "$WRONG"
+    SUBMITTED+=("$ID")
+    answer submitted "$step" "$cell" "$ID" "$CLUSTER"
 }
-
-# write_whole FILE TEXT: the new content or the old, never half of it.
-write_whole() { printf '%s\n' "$2" >"$1.new" && mv -f "$1.new" "$1"; }
 
 submit_end() {
     local first=${SUBMITTED[0]} pause

@@ -87,6 +87,78 @@ export interface LabOptions {
   readonly config?: string;
 }
 
+/** The cluster that script/test brought up. */
+export function testCluster(): ClusterEnvironment {
+  const directory = process.env['CLUSTER_DIR'];
+  if (directory === undefined)
+    throw new Error('CLUSTER_DIR is not set: run script/test, or script/cluster up --dir DIR and CLUSTER_DIR=DIR');
+  return readCluster(directory);
+}
+
+/** An experiment for examples/regression/train.py. @param more further top-level yaml */
+export function regression(
+  lab: Lab,
+  { name = 'smoke', nSteps = 500, secondsPerStep = 0.002, nJobs = 2, grid = '', more = '' } = {},
+): string {
+  return [
+    `name: ${name}`,
+    'run: python3 train.py',
+    'setup: echo setup ran',
+    'slurm: {gres: "gpu:1", time: "00:05:00"}',
+    `chain: {n_jobs: ${nJobs}}`,
+    `save: {path: ${lab.save}}`,
+    `n_steps: ${nSteps}`,
+    more,
+    'train:',
+    grid === '' ? '  lr: 0.1' : `  ${grid}`,
+    '  save_every: 20',
+    `  seconds_per_step: ${secondsPerStep}`,
+    '',
+  ].join('\n');
+}
+
+export interface JournalLine {
+  readonly event: string;
+  readonly step: number;
+  readonly cell: number;
+  readonly job: string;
+  readonly restart: number;
+  readonly resumed_from?: string | null;
+  readonly next_step?: number;
+  readonly newest?: string | null;
+  readonly exit?: number;
+  readonly signal?: string | null;
+  readonly new_checkpoint?: boolean;
+  readonly moved_aside?: readonly string[];
+}
+
+export function journalOf(checkpoints: string, cell: number): JournalLine[] {
+  const text = readFileSync(join(checkpoints, '.chain', `${cell}.jsonl`), 'utf8');
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as JournalLine);
+}
+
+/** State and exit code of every task of these jobs, by `job_task`, once all have ended. */
+export async function endOf(cluster: ClusterEnvironment, jobs: readonly string[], seconds = 120): Promise<Map<string, string>> {
+  return until(
+    `jobs ${jobs.join(' ')} to end`,
+    () => {
+      if (slurm(cluster, 'squeue', '-h', '-j', jobs.join(',')) !== '') return undefined;
+      const rows = slurm(cluster, 'sacct', '-X', '-n', '-P', '-j', jobs.join(','), '-o', 'JobID,State,ExitCode').split('\n');
+      const states = new Map(rows.map((row) => [row.split('|')[0] ?? '', row.split('|').slice(1).join(' ')]));
+      // Accounting lags: until it has caught up, tasks are missing, still pending, or one row stands for the array.
+      const settled = [...states].every(
+        ([id, state]) => /^CANCELLED/.test(state) || (/_\d+$/.test(id) && !/PENDING|RUNNING|COMPLETING/.test(state)),
+      );
+      const all = jobs.every((job) => [...states.keys()].some((id) => id.startsWith(`${job}_`)));
+      return settled && all ? states : undefined;
+    },
+    seconds,
+  );
+}
+
 const TOKEN = 'ghs_test_token';
 
 export async function makeLab(cluster: ClusterEnvironment, name: string, options: LabOptions = {}): Promise<Lab> {

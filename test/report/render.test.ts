@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { capped, code, plain } from '../../src/report/markdown.ts';
+import { markerOf, renderComment, renderProblem, renderSummary } from '../../src/report/render.ts';
+import type { Report } from '../../src/report/report.ts';
+
+function report(cells: number, extra: Partial<Report> = {}): Report {
+  return {
+    command: 'launch',
+    state: 'submitted',
+    id: 'smoke-1a2b3c4d5e6f',
+    name: 'smoke',
+    commit: '1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b',
+    subject: 'Warm up longer',
+    path: 'configs/smoke.yaml',
+    overrides: [],
+    cluster: 'entropy',
+    slurm: [
+      ['partition', 'h100'],
+      ['time', '2-00:00:00'],
+    ],
+    cells: Array.from({ length: cells }, (_, number) => ({
+      number,
+      choices: { 'model.lr': `${number}e-3`, note: 'x'.repeat(500) },
+      nSteps: 500,
+    })),
+    steps: 3,
+    gpuHours: 576,
+    jobs: [1, 2, 3].map((step) => ({
+      step,
+      cell: undefined,
+      job: String(4710 + step),
+      after: step === 1 ? undefined : String(4709 + step),
+      state: 'PENDING',
+    })),
+    places: { experiment: '/w/experiments/smoke-1a2b3c4d5e6f', checkpoints: '/ckpt/smoke-1a2b3c4d5e6f' },
+    wandb: {
+      group: 'https://wandb.ai/e/p/groups/g/workspace',
+      runs: Array.from({ length: cells }, (_, cell) => `https://wandb.ai/e/p/runs/${cell}`),
+    },
+    launcher: {
+      actor: 'alice',
+      runUrl: 'https://github.com/lab/nano/actions/runs/123',
+      repository: 'lab/nano',
+      at: '2026-12-01T10:02:03Z',
+    },
+    commands: { queue: 'squeue -j 1', log: 'tail -f x', cancel: 'scancel 3 2 1' },
+    submissions: [1, 2, 3].map((step) => ({
+      step,
+      cell: undefined,
+      environment: { CHAIN_STEP: String(step) },
+      arguments: ['--hold', "--comment=it's"],
+    })),
+    notes: [],
+    ...extra,
+  };
+}
+
+test('the comment starts with its marker and says what a person looks for', () => {
+  const body = renderComment(report(4));
+  assert.ok(body.startsWith(markerOf('smoke-1a2b3c4d5e6f')));
+  for (const wanted of [
+    'submitted, 3 steps',
+    '4 cells × 3 steps · at most 576 GPU-hours',
+    '`4712` | `4711`',
+    'scancel 3 2 1',
+    '/ckpt/smoke-1a2b3c4d5e6f/',
+    '[cell 3](https://wandb.ai/e/p/runs/3)',
+    'j4711 -- afterany --> j4712',
+    '2026-12-01 10:02 UTC',
+  ]) {
+    assert.ok(body.includes(wanted), wanted);
+  }
+});
+
+for (const cells of [1, 100, 1000, 20_000]) {
+  test(`a comment on ${cells} cells is one GitHub takes, with every fold closed`, () => {
+    const body = renderComment(report(cells));
+    assert.ok(body.length <= 65_536 && Buffer.byteLength(body) <= 65_536, String(body.length));
+    assert.equal(body.match(/<details>/g)?.length, body.match(/<\/details>/g)?.length);
+    assert.equal((body.match(/^```/gm)?.length ?? 0) % 2, 0);
+    assert.ok(Buffer.byteLength(renderSummary(report(cells))) < 1024 * 1024);
+  });
+}
+
+test('text from outside formats nothing, mentions nobody and closes no cell', () => {
+  const nasty = '| @everyone <script>alert(1)</script> **b** `c` [x](https://evil) <!-- y -->\n| new row |';
+  const body = renderComment(report(1, { subject: nasty, notes: [nasty], overrides: [`a=\`|${nasty}`] }));
+  const row = body.split('\n').find((line) => line.startsWith('| commit')) ?? '';
+  assert.ok(!body.includes('@everyone') || body.match(/`[^\n]*@everyone[^\n]*`/), 'no mention outside code');
+  assert.ok(!row.includes('<script>'));
+  assert.equal(row.replaceAll('\\|', '').split('|').length, 4);
+  assert.ok(!row.includes('](https://evil)'));
+  assert.equal(code('a`b'), '`` a`b ``');
+  assert.equal(plain('a\nb'), 'a b');
+  assert.ok(!renderProblem('launch', [nasty]).includes('<script>'));
+});
+
+test('cutting keeps whole lines, whole characters, and says so', () => {
+  assert.equal(capped('short', 10, '!'), 'short');
+  const cut = capped('ééé\nééé\nééé\n', 18, '[cut]');
+  assert.equal(cut, 'ééé\n[cut]');
+});
