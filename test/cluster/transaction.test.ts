@@ -73,37 +73,6 @@ function assertOneChain(lab: Lab, name: string, id: string): void {
   );
 }
 
-test('a refusal at the third step takes the first two back, and nothing has run', async () => {
-  const lab = await makeLab(cluster, 'limit');
-  labs.push(lab);
-  lab.commit({ 'configs/limit.yaml': regression(lab, { name: 'limit', nJobs: 4, grid: '^lr: [1, 2, 3]' }) });
-  const others = slurm(cluster, 'squeue', '-h', '-r', '-u', cluster.CLUSTER_USER).split('\n').filter(Boolean).length;
-  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', `maxsubmitjobs=${7 + others}`);
-  try {
-    const result = await lab.dispatch({ config: 'limit' });
-    assert.equal(result.code, 1, result.log);
-    assert.match(
-      result.errors[0] ?? '',
-      /refused: .*AssocMaxSubmitJobLimit.*Nothing of it is in the queue, and nothing has run\. It would have been 3 × 4 tasks/,
-    );
-    assert.equal(result.outputs['state'], 'failed');
-    assert.deepEqual(queueOf('limit'), []);
-    const names = slurm(cluster, 'sacct', '-X', '-n', '-P', '-S', 'now-1hour', '-o', 'JobName,State,ElapsedRaw')
-      .split('\n')
-      .filter((row) => row.startsWith('limit-'));
-    assert.ok(
-      names.every((row) => /\|CANCELLED.*\|0$/.test(row)),
-      names.join('\n'),
-    );
-  } finally {
-    slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=-1');
-  }
-  // With room again, the same launch goes through.
-  const again = await lab.dispatch({ config: 'limit' });
-  assert.equal(again.outputs['state'], 'submitted', again.log);
-  cancel('limit');
-});
-
 for (const [fault, body] of [
   ['loses the reply', '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; exit 1; }'],
   [

@@ -1,6 +1,6 @@
 // The main job from end to end: a label on a pull request, a chain that the time limit cuts, and training that is complete
 // in a later step. script/demo brings the cluster up and stops it.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../support/action.ts';
 import { makeLab, readCluster, slurm, until } from '../support/lab.ts';
@@ -37,7 +37,10 @@ try {
   });
   if (result.code !== 0) throw new Error(`the action failed: ${result.errors.join('\n')}`);
   say('The comment on the pull request');
-  console.log(lab.hub.comments[0]?.body);
+  const comment = lab.hub.comments[0]?.body ?? '';
+  console.log(comment);
+  const keep = process.env['DEMO_COMMENT'];
+  if (keep) writeFileSync(keep, comment);
 
   const jobs = (result.outputs['job-ids'] ?? '').split(',');
   const states = () =>

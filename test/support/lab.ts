@@ -95,6 +95,14 @@ export function testCluster(): ClusterEnvironment {
   return readCluster(directory);
 }
 
+/** A cluster for one test file alone, for tests that change what others would notice. @param options of script/cluster up */
+export function ownCluster(...options: string[]): { readonly cluster: ClusterEnvironment; down(): void } {
+  const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-own-'));
+  const script = (...args: string[]) => execFileSync(join(ROOT, 'script/cluster'), args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  script('up', '--dir', directory, '--node-count', '1', ...options);
+  return { cluster: readCluster(directory), down: () => script('down', '--dir', directory) };
+}
+
 /** An experiment for examples/regression/train.py. @param more further top-level yaml */
 export function regression(
   lab: Lab,

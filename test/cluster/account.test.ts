@@ -1,0 +1,64 @@
+// Accounts as people have them: other login shells, start-up files that print, read and fail. On a cluster of its own,
+// because it changes the account.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { asUser, endOf, type Lab, makeLab, ownCluster, regression } from '../support/lab.ts';
+
+const own = ownCluster('--shell', '/bin/tcsh');
+const { cluster } = own;
+const labs: Lab[] = [];
+after(async () => {
+  for (const lab of labs) await lab.close();
+  own.down();
+});
+async function newLab(name: string): Promise<Lab> {
+  const lab = await makeLab(cluster, name);
+  labs.push(lab);
+  return lab;
+}
+
+for (const shell of ['/bin/tcsh', '/bin/sh', '/bin/bash']) {
+  test(`an account whose login shell is ${shell}`, async () => {
+    const lab = await newLab(`shell${shell.slice(5)}`);
+    lab.commit({ 'configs/run.yaml': regression(lab, { name: 'shell', nSteps: 30, nJobs: 1 }) });
+    execFileSync('usermod', ['--shell', shell, cluster.CLUSTER_USER]);
+    const result = await lab.dispatch({ config: 'run' });
+    assert.equal(result.code, 0, result.log);
+    const states = await endOf(cluster, [result.outputs['job-ids'] ?? '']);
+    assert.deepEqual([...states.values()], ['COMPLETED 0:0']);
+  });
+}
+
+test('start-up files that print a lot, read stdin and leave with a status', async () => {
+  const profile = join(cluster.CLUSTER_DIR, 'home/.bash_profile');
+  asUser(
+    cluster,
+    `cat > ${profile} <<'EOF'
+head -c 20000000 /dev/zero | tr '\\0' 'x'
+yes "Submitted batch job 42" | head -n 200000
+cat > /dev/null
+export CHAIN_TEST_HOME=$HOME/from-profile
+false
+EOF`,
+  );
+  try {
+    const lab = await newLab('noisy');
+    lab.commit({
+      'configs/run.yaml': regression(lab, { name: 'noisy', nSteps: 30, nJobs: 1 }).replace(
+        /save: .*/,
+        'save: {path: $CHAIN_TEST_HOME/ckpt}',
+      ),
+    });
+    const result = await lab.dispatch({ config: 'run' });
+    assert.equal(result.code, 0, result.log.slice(-3000));
+    // The path was expanded from the login environment.
+    assert.ok(result.outputs['checkpoint-dir']?.startsWith(`${cluster.CLUSTER_DIR}/home/from-profile/ckpt/noisy-`));
+    assert.ok(result.raw.length < 20_000, 'none of it is in the log');
+    await endOf(cluster, [result.outputs['job-ids'] ?? '']);
+  } finally {
+    rmSync(profile);
+  }
+});
