@@ -75039,14 +75039,19 @@ function readSettings(source, root, defaults) {
     if (run === undefined) {
         throw new Problem(`${source.file}: there is no run: key. It holds the command that trains, such as run: srun python train.py --config "$EXPERIMENT_CONFIG"`);
     }
-    const save = section(layers, 'save', ['path', 'complete']);
+    const save = section(layers, 'save', ['path', 'complete', 'pattern', 'step']);
     const savePath = save.get('path');
     if (savePath === undefined) {
         throw new Problem(`${source.file}: there is no save.path. It is the directory on the cluster under which checkpoints are kept`);
     }
-    const chain = section(layers, 'chain', ['n_jobs', 'warn_before']);
+    const chain = section(layers, 'chain', ['n_jobs', 'scope', 'warn_before', 'warn_signal', 'stop_after_failures', 'cancel_when_done']);
     const wandb = section(layers, 'wandb', ['entity', 'project', 'base_url']);
     const code = section(layers, 'code', ['exclude']);
+    const scope = optional(chain.get('scope'), oneOf('array', 'cell')) ?? 'array';
+    const throttle = find(layers, 'max_concurrent_jobs');
+    if (scope === 'cell' && throttle !== undefined) {
+        throw new Problem('max_concurrent_jobs throttles one array, and with chain.scope: cell every cell has jobs of its own from step 2 on; leave one of the two out', throttle.place);
+    }
     return {
         name: optional(find(layers, 'name'), word),
         cluster: optional(find(layers, 'cluster'), word),
@@ -75055,11 +75060,20 @@ function readSettings(source, root, defaults) {
         slurm: slurmOptions(layers),
         chain: {
             nJobs: optional(chain.get('n_jobs'), integer(1, MOST_STEPS)) ?? 1,
+            scope,
             warnBefore: optional(chain.get('warn_before'), integer(0, LONGEST_WARNING)) ?? 0,
+            warnSignal: optional(chain.get('warn_signal'), oneOf('USR1', 'USR2', 'TERM')) ?? 'USR1',
+            stopAfterFailures: optional(chain.get('stop_after_failures'), integer(1, MOST_STEPS)) ?? 2,
+            cancelWhenDone: optional(chain.get('cancel_when_done'), trueOrFalse) ?? true,
         },
-        save: { path: clusterPath(savePath), complete: optional(save.get('complete'), fileName) },
+        save: {
+            path: clusterPath(savePath),
+            complete: optional(save.get('complete'), fileName),
+            prefix: optional(save.get('pattern'), prefixOf) ?? 'step_',
+            step: optional(save.get('step'), oneOf('index', 'count')) ?? 'index',
+        },
         nSteps: optional(find(layers, 'n_steps'), integer(1, Number.MAX_SAFE_INTEGER)),
-        maxConcurrentJobs: optional(find(layers, 'max_concurrent_jobs'), integer(1, 1_000_000)),
+        maxConcurrentJobs: optional(throttle, integer(1, 1_000_000)),
         wandb: {
             entity: optional(wandb.get('entity'), word),
             project: optional(wandb.get('project'), word),
@@ -75178,6 +75192,28 @@ function integer(least, most) {
         }
         return value;
     };
+}
+function oneOf(...choices) {
+    return (found) => {
+        const choice = choices.find((one) => (0,dist/* isScalar */.jn)(found.node) && found.node.value === one);
+        if (choice === undefined)
+            throw wrong(found, `one of ${choices.join(', ')}`);
+        return choice;
+    };
+}
+function trueOrFalse(found) {
+    const value = (0,dist/* isScalar */.jn)(found.node) ? found.node.value : undefined;
+    if (typeof value !== 'boolean')
+        throw wrong(found, 'true or false');
+    return value;
+}
+/** `checkpoint-{step}` → `checkpoint-`. */
+function prefixOf(found) {
+    const prefix = /^([A-Za-z][A-Za-z0-9._-]*)\{step\}$/.exec(word(found))?.[1];
+    // What job.sh moves aside begins so, and must not be taken for a checkpoint.
+    if (prefix === undefined || prefix.startsWith('incomplete.'))
+        throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
+    return prefix;
 }
 function clusterPath(found) {
     const path = word(found);
@@ -75460,45 +75496,64 @@ function tagOf(id, launch, step, cell) {
 /**
  * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
  * time limit counts as failed and must not break the chain; the first one held until the whole chain is on record.
+ *
+ * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
+ * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
  * @param launch counts from 1 over the life of the experiment
  * @param firstStep the step this launch starts at, from 1
  */
 function planOf(experiment, places, launch = 1, firstStep = 1) {
     const { settings, cells } = experiment;
-    const length = firstStep - 1 + settings.chain.nJobs;
-    const directory = experimentDirectory(places, experiment.id);
-    const submissions = Array.from({ length: settings.chain.nJobs }, (_, index) => {
-        const step = firstStep + index;
-        const tag = tagOf(experiment.id, launch, step);
-        return {
-            step,
-            cell: undefined,
-            after: index === 0 ? undefined : index - 1,
-            tag,
-            environment: {
-                EXPERIMENT_ID: experiment.id,
-                EXPERIMENT_DIR: directory,
-                EXPERIMENT_COMMIT: experiment.commit,
-                CHAIN_STEP: String(step),
-                CHAIN_LENGTH: String(length),
-                CHAIN_LAUNCH: String(launch),
-            },
-            arguments: [
-                ...resourceArguments(experiment),
-                `--job-name=${tag}`,
-                ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-                // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-                `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
-                '--open-mode=append',
-                `--chdir=${directory}/code`,
-                ...(settings.chain.warnBefore > 0 ? [`--signal=B:USR1@${settings.chain.warnBefore}`] : []),
-                '--export=ALL',
-                ...(index === 0 ? ['--hold'] : ['--dependency=afterany:@']),
-                `--array=${arrayOf(cells.length, settings.maxConcurrentJobs)}`,
-            ],
-        };
-    });
+    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
+    const submissions = [submissionOf(experiment, places, launch, firstStep, firstStep, all)];
+    for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
+        if (settings.chain.scope === 'array') {
+            submissions.push(submissionOf(experiment, places, launch, firstStep, step, all, { after: submissions.length - 1 }));
+            continue;
+        }
+        const before = submissions.length - cells.length;
+        for (const { number } of cells) {
+            const after = step === firstStep + 1 ? 0 : before + number;
+            submissions.push(submissionOf(experiment, places, launch, firstStep, step, String(number), { after, cell: number }));
+        }
+    }
     return { launch, submissions };
+}
+function submissionOf(experiment, places, launch, firstStep, step, array, behind) {
+    const { settings } = experiment;
+    const { chain } = settings;
+    const directory = experimentDirectory(places, experiment.id);
+    const tag = tagOf(experiment.id, launch, step, behind?.cell);
+    const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
+    return {
+        step,
+        cell: behind?.cell,
+        after: behind?.after,
+        tag,
+        environment: {
+            EXPERIMENT_ID: experiment.id,
+            EXPERIMENT_DIR: directory,
+            EXPERIMENT_COMMIT: experiment.commit,
+            CHAIN_STEP: String(step),
+            CHAIN_LENGTH: String(firstStep - 1 + chain.nJobs),
+            CHAIN_LAUNCH: String(launch),
+            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
+            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+        },
+        arguments: [
+            ...resourceArguments(experiment),
+            `--job-name=${tag}`,
+            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
+            '--open-mode=append',
+            `--chdir=${directory}/code`,
+            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
+            '--export=ALL',
+            behind === undefined ? '--hold' : `--dependency=${dependency}`,
+            `--array=${array}`,
+        ],
+    };
 }
 /** `0-7%4`. */
 function arrayOf(cells, atATime) {
@@ -75856,6 +75911,8 @@ const RUNTIME = {
     probe: read(__nccwpck_require__.ab + "probe.sh"),
     stage: read(__nccwpck_require__.ab + "stage.sh"),
     submit: read(__nccwpck_require__.ab + "submit.sh"),
+    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    journal: read(__nccwpck_require__.ab + "journal.sh"),
     job: read(__nccwpck_require__.ab + "job.sh"),
 };
 
@@ -76001,13 +76058,19 @@ async function probe(connection, cluster, experiment, code) {
     const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
     const [workdir, save] = valuesOf('paths');
     const [account = '', node = ''] = valuesOf('host');
-    const maxArraySize = Number(valuesOf('limit')[1]);
-    if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize)) {
+    const [maxArraySize = Number.NaN, maxJobCount = Number.NaN] = valuesOf('limits').map(Number);
+    if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize) || !Number.isInteger(maxJobCount)) {
         throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
     }
     // MaxArraySize is one more than the highest task id (slurm.conf(5)).
     if (experiment.cells.length > maxArraySize) {
         throw new Problem(`the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`);
+    }
+    // Every task counts, waiting ones too (slurm.conf(5), MaxJobCount).
+    const { nJobs } = experiment.settings.chain;
+    const tasks = experiment.cells.length * nJobs;
+    if (tasks > maxJobCount) {
+        throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
     }
     const [outcome, said = ''] = valuesOf('test-only');
     const stagedDigest = valuesOf('code')[0];
@@ -76019,7 +76082,6 @@ async function probe(connection, cluster, experiment, code) {
         account,
         node,
         slurm: valuesOf('slurm')[0] ?? '',
-        maxArraySize,
         sbatchVariables: all('sbatch-variable'),
         testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
         codeStaged: stagedDigest !== undefined,
@@ -76083,6 +76145,8 @@ function taskEnvironment(experiment, save) {
     const { settings, cells } = experiment;
     return [
         `SAVE_PATH=${quote(save)}`,
+        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
         `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
         `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
         '',
@@ -76325,7 +76389,7 @@ function refuseLineEnds(name) {
 
 
 /** The batch script as it is staged. */
-const JOB_SCRIPT = RUNTIME.job.replace(/^(#!.*\n)/, `$1${RUNTIME.lock}`);
+const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
 /** Streams the commit's code into `code/{commit}`. @param onProgress bytes sent so far */
 async function stageCode(connection, cluster, places, code, onProgress) {
     let sent = 0;
@@ -76382,6 +76446,7 @@ function nonce() {
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/submit.js
+
 
 
 
@@ -76468,14 +76533,20 @@ function jobsOfRows(rows) {
     }
     return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
 }
+// With more jobs than this a line to copy finds them by name instead of listing them.
+const MOST_IDS = 40;
 /** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
 function commandsFor(places, id, jobs) {
     const ids = [...new Set(jobs.map((job) => job.job))];
-    return {
-        queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`,
-        log: `tail -f ${experimentDirectory(places, id)}/logs/*`,
-        cancel: `scancel ${ids.toReversed().join(' ')}`,
-    };
+    const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
+    if (ids.length > MOST_IDS) {
+        return {
+            queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
+            log,
+            cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
+        };
+    }
+    return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/cost.js
@@ -76687,14 +76758,21 @@ function notesOnCode(code) {
             : []),
     ];
 }
-/** What a person should know about settings that were read and have no effect. */
-function notesOnSettings(experiment) {
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+function notesOnSettings(experiment, secrets) {
+    const { slurm, env, chain } = experiment.settings;
+    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
     return [
-        ...(experiment.settings.slurm.has('job-name')
+        ...(slurm.has('job-name')
             ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
             : []),
         ...(experiment.cells.some((cell) => cell.nSteps === undefined)
             ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+            : []),
+        ...(mode === 'offline'
+            ? [
+                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
+            ]
             : []),
     ];
 }
@@ -76767,7 +76845,7 @@ async function launchOver(connection, cluster, order, code) {
     }, earlier);
     const notes = [
         ...notesOnCode(code),
-        ...notesOnSettings(experiment),
+        ...notesOnSettings(experiment, order.secrets),
         ...(seen.sbatchVariables.length > 0
             ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
             : []),
@@ -76857,7 +76935,7 @@ function uploadProgress(total, progress) {
 async function plan(order) {
     const { experiment, credentials, progress } = order;
     const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    const notes = [...notesOnCode(code), ...notesOnSettings(experiment)];
+    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
     let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
     let next = { launch: 1, firstStep: 1 };
     if (experiment.cluster === undefined || credentials === undefined) {
@@ -77365,13 +77443,18 @@ function wandbLine(wandb) {
     return [`[group](${wandb.group})`, ...shown, ...more].join(' · ');
 }
 function steps(report) {
-    const rows = report.jobs.map((job) => [
-        String(job.step),
-        code(job.job),
-        job.after === undefined ? '' : code(job.after),
-        job.cell === undefined ? `${count(report.cells.length, 'cell')}` : `cell ${job.cell}`,
-        job.after === undefined ? plain(job.state.toLowerCase()) : 'waiting for the step before',
-    ]);
+    const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
+        const [first, ...others] = jobs;
+        const last = others.at(-1);
+        const waiting = first?.after !== undefined;
+        return [
+            String(step),
+            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+            first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
+            first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
+            waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
+        ];
+    });
     return table(['step', 'job', 'after', 'tasks', 'state'], rows);
 }
 function cells(report, shown) {

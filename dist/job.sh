@@ -1,20 +1,22 @@
-#!/bin/bash
+# shellcheck shell=bash
 # The batch script of every task of every step; staged by slurm-chain, needs bash 4.2 and coreutils.
 #
 # sbatch gives it EXPERIMENT_ID, EXPERIMENT_DIR, EXPERIMENT_COMMIT, CHAIN_STEP, CHAIN_LENGTH and the CHAIN_* settings of the
-# launch; task.env beside it says what belongs to the experiment itself; run.sh is the user's
-# variables, setup and run.
-# lock.sh is put in front of this text when it is staged.
+# launch; task.env beside it says what belongs to the experiment itself; run.sh is the user's variables, setup and run.
+# lock.sh, checkpoints.sh and journal.sh are put in front of this text when it is staged.
+# shellcheck disable=SC2034,SC2317 # what those call and read is here
 
 CELL=${SLURM_ARRAY_TASK_ID:?this script runs as a task of a job array}
 TASK=$SLURM_JOB_ID
 ARRAY=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
 RESTART=${SLURM_RESTART_COUNT:-0}
 STARTED=$(date +%s)
+# Seconds between looks at a file system that may lag, a minute in all.
+PAUSES=${CHAIN_PAUSES:-1 2 4 8 16 30}
 
 say() { printf '[chain] %s\n' "$*"; }
 
-# shellcheck source=/dev/null # written by src/chain/task.ts: SAVE_PATH SAVE_COMPLETE N_STEPS[cell]
+# shellcheck source=/dev/null # written by src/chain/task.ts: SAVE_PATH SAVE_PREFIX SAVE_COMPLETE SAVE_OFFSET N_STEPS[cell]
 . "$EXPERIMENT_DIR/task.env" || { say "$EXPERIMENT_DIR/task.env cannot be read on $(uname -n)"; exit 74; }
 
 CHECKPOINT_DIR=$SAVE_PATH/$EXPERIMENT_ID/$CELL
@@ -26,73 +28,114 @@ say "$EXPERIMENT_ID: step $CHAIN_STEP of $CHAIN_LENGTH, cell $CELL, job ${ARRAY}
 mkdir -p "$CHECKPOINT_DIR" "$RECORDS" || exit 73
 shopt -s nullglob dotglob
 
-# --- the journal: one JSON object a line ---------------------------------------------------------------------------
+# --- one task at a time --------------------------------------------------------------------------------------------
 
-# journal EVENT FIELD…: a field is "name":value, already JSON. The lock makes us its only writer; a line that a killed
-# task left half-written is dropped first, so that every line stays valid.
-journal() {
-    local event=$1 line
-    shift
-    if [ -s "$JOURNAL" ] && [ -n "$(tail -c 1 "$JOURNAL")" ]; then
-        head -n "$(wc -l <"$JOURNAL")" "$JOURNAL" >"$JOURNAL.whole" && mv -f "$JOURNAL.whole" "$JOURNAL"
+# Is the holder of a lock gone? Only squeue's clear word that it does not know the job counts; no answer means alive.
+lock_is_stale() {
+    local task='' restart='' rest rows said age
+    read -r task restart rest 2>/dev/null <"$1/holder"
+    if [ -z "$task" ]; then
+        # Made a moment ago, or its maker died before it could write its name.
+        : >"$1.now" && age=$(($(stat -c %Y "$1.now") - $(stat -c %Y "$1"))) && rm -f "$1.now"
+        [ "${age:-0}" -gt 60 ]
+        return
     fi
-    line="{\"event\":\"$event\",\"launch\":$CHAIN_LAUNCH,\"step\":$CHAIN_STEP,\"cell\":$CELL,\"job\":\"$ARRAY\",\"task\":\"$TASK\""
-    line+=",\"restart\":$RESTART,\"host\":\"$(uname -n)\",\"time\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\""
-    local field
-    for field; do line+=",$field"; done
-    printf '%s}\n' "$line" >>"$JOURNAL" || say "the journal $JOURNAL could not be written"
+    if [ "$task" = "$TASK" ]; then
+        [ "$restart" -lt "$RESTART" ] # this job before it was requeued
+        return
+    fi
+    said=$RECORDS/.squeue.$CELL.$TASK
+    if rows=$(timeout 60 squeue -h -j "$task" -o '%A %T' 2>"$said"); then
+        # The id of an array is also that of one of its tasks: only a row of that very task counts.
+        if [ ! -s "$said" ] && ! grep -q "^$task " <<<"$rows"; then rows=gone; fi
+    elif grep -q 'Invalid job id' "$said"; then
+        rows=gone
+    fi
+    rm -f "$said"
+    [ "$rows" = gone ]
 }
 
-json_name() { if [ -n "$1" ]; then printf '"%s"' "$1"; else printf null; fi; }
+LOCK_HELD=
+for pause in $PAUSES ''; do
+    lock_try "$RECORDS/$CELL.lock" "$TASK $RESTART $CHAIN_STEP ${ARRAY}_$CELL $(uname -n)" && break
+    LOCK_HELD=
+    read -r task restart step name host 2>/dev/null <"$RECORDS/$CELL.lock.$LOCK_NUMBER/holder" || name=
+    # A holder that is on its way out makes room in a moment; any other keeps the cell.
+    case $(timeout 60 squeue -h -j "${task:-0}" -o %T 2>/dev/null) in COMPLETING) ;; *) [ -n "$name" ] && pause='' ;; esac
+    if [ -z "$pause" ]; then
+        say "cell $CELL is held by job ${name:-?} (step ${step:-?}, restart ${restart:-?}, on ${host:-?}): two jobs may not write one checkpoint directory. Leaving without touching anything"
+        exit 75
+    fi
+    sleep "$pause"
+done
+trap 'lock_release' EXIT
 
-# --- checkpoints ---------------------------------------------------------------------------------------------------
-
-is_complete() {
-    local inside=("$1"/*)
-    [ ${#inside[@]} -gt 0 ] && { [ -z "$SAVE_COMPLETE" ] || [ -e "$1/$SAVE_COMPLETE" ]; }
-}
-
-# Sets NEWEST and NEWEST_STEP to the complete checkpoint with the highest number, or empty, and NEWER to the incomplete ones above it.
-find_newest() {
-    local path name number candidates=()
-    NEWEST='' NEWEST_STEP='' NEWER=()
-    for path in "$CHECKPOINT_DIR"/step_*; do
-        name=${path##*/}
-        # Numbers compare as numbers, whatever their padding; a link (such as one called latest) is never followed.
-        if [[ $name =~ ^step_0*([0-9]{1,18})$ ]] && [ ! -L "$path" ] && [ -d "$path" ]; then
-            candidates+=("${BASH_REMATCH[1]} $name")
-        fi
-    done
-    [ ${#candidates[@]} -gt 0 ] || return 0
-    while read -r number name; do
-        if is_complete "$CHECKPOINT_DIR/$name"; then
-            NEWEST=$name NEWEST_STEP=$number
-            return 0
-        fi
-        NEWER+=("$name")
-    done < <(printf '%s\n' "${candidates[@]}" | sort -k1,1nr)
-}
+# --- where to begin ------------------------------------------------------------------------------------------------
 
 find_newest
-if [ "$CHAIN_STEP" -gt 1 ]; then
-    # A file system shared between nodes may show what the step before saved half a minute late.
-    for pause in 1 2 4 8 16 30; do
-        [ -z "$NEWEST" ] || break
-        say "no checkpoint in $CHECKPOINT_DIR yet; looking again in $pause s"
-        sleep $pause
-        find_newest
-    done
-fi
+read_journal
+# A file system shared between nodes may show half a minute late what the task before saved. The journal says what that was;
+# where it cannot (no word from an earlier step, or a task that was killed), an empty directory is looked at again as well.
+for pause in $PAUSES; do
+    if [ "${NEWEST_STEP:--1}" -ge "$EXPECTED_STEP" ] && { [ -n "$NEWEST" ] || [ "$EARLIER_UNCLEAR" = no ]; }; then break; fi
+    say "the newest checkpoint in $CHECKPOINT_DIR is ${NEWEST:-none}; looking again in $pause s"
+    sleep "$pause"
+    find_newest
+    read_journal
+done
 RESUME_FROM=${NEWEST:+$CHECKPOINT_DIR/$NEWEST}
 RESUME_STEP=$NEWEST_STEP
-NEXT_STEP=$((${NEWEST_STEP:--1} + 1))
+NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))
 
 # --- done already --------------------------------------------------------------------------------------------------
 
-if [ -e "$CHECKPOINT_DIR/COMPLETE" ] || { [ -n "$STEPS_WANTED" ] && [ $NEXT_STEP -ge "$STEPS_WANTED" ]; }; then
-    journal 'done' "\"newest\":$(json_name "$NEWEST")"
+# Cancels what is queued behind this step once every cell is done, so that nothing waits for GPUs only to leave.
+cancel_the_rest() {
+    local cells=${#N_STEPS[@]} complete rows base tag step rest=()
+    complete=$(tail -q -n 1 "$RECORDS"/*.jsonl | grep -c '"complete":true')
+    [ "$complete" -eq "$cells" ] || return 0
+    rows=$(timeout 60 squeue -h -u "$(id -un)" -t PENDING -o '%F|%j') || return 0
+    while IFS='|' read -r base tag; do
+        case $tag in "$EXPERIMENT_ID".l*.s*) ;; *) continue ;; esac
+        step=${tag##*.s}
+        step=${step%%.*}
+        [ "$step" -gt "$CHAIN_STEP" ] && rest+=("$step $base")
+    done <<<"$rows"
+    [ ${#rest[@]} -gt 0 ] || return 0
+    mapfile -t rest < <(printf '%s\n' "${rest[@]}" | sort -u -k1,1nr -k2,2nr | cut -d' ' -f2)
+    say "all $cells cells are done; cancelling what is still queued: ${rest[*]}"
+    # Last first: a cancelled step lets the one behind it start.
+    timeout 60 scancel "${rest[@]}" || return 0
+    for base in "${rest[@]}"; do
+        printf '{"event":"cancelled","launch":%s,"job":"%s","time":"%s","why":"done"}\n' "$CHAIN_LAUNCH" "$base" \
+            "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$EXPERIMENT_DIR/ledger.jsonl"
+    done
+}
+
+is_done() {
+    [ -e "$CHECKPOINT_DIR/COMPLETE" ] || { [ -n "$STEPS_WANTED" ] && [ "$NEXT_STEP" -ge "$STEPS_WANTED" ]; }
+}
+
+if is_done; then
+    journal 'done' "\"newest\":$(json_name "$NEWEST")" '"complete":true'
     say "training is complete (${NEWEST:-COMPLETE}); nothing to do"
+    [ "$CHAIN_CANCEL_WHEN_DONE" = false ] || cancel_the_rest
     exit 0
+fi
+
+# --- when to stop --------------------------------------------------------------------------------------------------
+
+stop() {
+    journal stopped "\"newest\":$(json_name "$NEWEST")" "\"failures\":$FAILURES" "\"why\":\"$1\""
+    say "$2"
+    exit 1
+}
+
+if [ "$FAILURES" -ge "$CHAIN_STOP_AFTER" ]; then
+    stop failures "the last $FAILURES tasks of cell $CELL failed without one new checkpoint, so this one does not start: see the logs before this one in $EXPERIMENT_DIR/logs. Launch the experiment again to go on once the cause is mended"
+fi
+if [ -z "$NEWEST" ] && [ "$EXPECTED_STEP" -ge 0 ]; then
+    stop vanished "the journal knows of checkpoint $EXPECTED_STEP of cell $CELL, and $CHECKPOINT_DIR holds none. Not training from scratch: put the checkpoints back, or move $JOURNAL away to begin anew"
 fi
 
 # Training code that picks the highest step by itself must not meet a half-written one. Never deleted.
@@ -111,26 +154,29 @@ export CHECKPOINT_DIR RESUME_FROM RESUME_STEP NEXT_STEP
 export WANDB_RUN_ID=$EXPERIMENT_ID-$CELL WANDB_RESUME=allow WANDB_RUN_GROUP=$EXPERIMENT_ID WANDB_NAME=$EXPERIMENT_ID-$CELL
 # srun would otherwise take --export from the submission, which some sites set to NONE.
 export SLURM_EXPORT_ENV=ALL
+# torchrun passes on the signals it knows of and dies of the others (torch/distributed/elastic/multiprocessing/api.py).
+export TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2
 
-journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]"
-if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
-
-interrupted=
-# shellcheck disable=SC2317 # called by the traps
+child='' interrupted=''
 # The whole group gets the signal, so that srun, torchrun and plain children all see it.
 forward() {
     interrupted=$1
     say "got $1, passing it on"
-    kill -s "$1" -- "-$child" 2>/dev/null
+    [ -z "$child" ] || kill -s "$1" -- "-$child" 2>/dev/null
 }
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 trap 'forward TERM' TERM
 
+journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]"
+if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
+
 set -m # its own process group
 bash "$EXPERIMENT_DIR/run.sh" &
 child=$!
 set +m
+# A signal that came before there was anybody to pass it on to.
+[ -z "$interrupted" ] || forward "$interrupted"
 # wait returns early when a trap ran; only an uninterrupted one tells how the child ended.
 status=0
 while :; do
@@ -144,11 +190,14 @@ done
 [ "$status" -ne 127 ] || [ "$before" -eq 0 ] || status=$before
 
 find_newest
+NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))
 signal=null
 if [ "$status" -gt 128 ]; then signal="\"$(kill -l $((status - 128)) 2>/dev/null)\""; fi
-progress=false
-[ "${NEWEST_STEP:--1}" -le "${RESUME_STEP:--1}" ] || progress=true
-journal end "\"seconds\":$(($(date +%s) - STARTED))" "\"exit\":$status" "\"signal\":$signal" \
-    "\"resumed_from\":$(json_name "${RESUME_FROM##*/}")" "\"newest\":$(json_name "$NEWEST")" "\"new_checkpoint\":$progress"
-say "the run ended with $status; newest complete checkpoint: ${NEWEST:-none}"
+complete=false new_checkpoint=false verdict=stalled
+if [ "${NEWEST_STEP:--1}" -gt "${RESUME_STEP:--1}" ]; then new_checkpoint=true verdict=progress; fi
+if is_done; then complete=true verdict=complete; fi
+journal end "\"seconds\":$(($(date +%s) - STARTED))" "\"first_save_seconds\":$(first_save_seconds)" "\"exit\":$status" \
+    "\"signal\":$signal" "\"resumed_from\":$(json_name "${RESUME_FROM##*/}")" "\"newest\":$(json_name "$NEWEST")" \
+    "\"newest_step\":${NEWEST_STEP:--1}" "\"new_checkpoint\":$new_checkpoint" "\"complete\":$complete" "\"verdict\":\"$verdict\""
+say "the run ended with $status ($verdict); newest complete checkpoint: ${NEWEST:-none}"
 exit "$status"

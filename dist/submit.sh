@@ -56,10 +56,10 @@ look_up() {
     FOUND=${FOUND% }
 }
 
-# read_back ID AFTER_ID TAG: does squeue show this job under our tag, behind the job it has to wait for?
+# read_back ID DEPENDENCY TAG: does squeue show this job under our tag, with the dependency it was given?
 # 0 yes, 1 no (WRONG says how), 2 it is not our job or no job at all, 3 squeue did not answer.
 read_back() {
-    local id=$1 after=$2 tag=$3 row base state dependency name
+    local id=$1 wanted=$2 tag=$3 row base state dependency name
     row=$(timeout 60 squeue -h -j "$id" -o '%F|%T|%E|%j' 2>"$SCRATCH") || {
         grep -q 'Invalid job id' "$SCRATCH" && return 2
         return 3
@@ -69,15 +69,16 @@ read_back() {
     [ -n "$row" ] || return 2
     IFS='|' read -r base state dependency name <<<"$row"
     if [ "$base" != "$id" ] || [ "$name" != "$tag" ]; then return 2; fi
-    if [ -n "$after" ]; then
-        case $dependency in
-            "afterany:$after"[!0-9]*) ;;
-            *)
-                WRONG="job $id ($tag) was to wait for job $after, but its dependency reads '$dependency'"
+    # squeue shows afterany:4711 of an array as afterany:4711_*(unfulfilled).
+    case $dependency in
+        "$wanted" | "${wanted:-none}("* | "${wanted:-none}_*"*) ;;
+        *)
+            if [ -n "$wanted" ]; then
+                WRONG="job $id ($tag) was to wait with $wanted, but its dependency reads '$dependency'"
                 return 1
-                ;;
-        esac
-    fi
+            fi
+            ;;
+    esac
     if [ "$state" != PENDING ]; then
         WRONG="job $id ($tag) is $state although nothing was released"
         return 1
@@ -235,14 +236,19 @@ roll_back() {
 }
 
 submit_step() {
-    local step=$1 cell=$2 after=$3 tag=$4 exports=() after_id='' arguments=() argument outcome again=
+    local step=$1 cell=$2 after=$3 tag=$4 exports=() after_id='' dependency='' arguments=() argument outcome again=
     shift 4
     while [ "$1" != -- ]; do exports+=("$1"); shift; done
     shift
     [ -z "$after" ] || after_id=${SUBMITTED[$after]}
     # @ stands where the id of the step before goes, which nobody knows until now.
     for argument; do
-        case $argument in --dependency=*) argument=${argument/@/$after_id} ;; esac
+        case $argument in
+            --dependency=*)
+                argument=${argument/@/$after_id}
+                dependency=${argument#--dependency=}
+                ;;
+        esac
         arguments+=("$argument")
     done
     if launcher_gone; then roll_back "the launcher went away before $tag was submitted"; fi
@@ -280,7 +286,7 @@ submit_step() {
     local pause status=3
     for pause in 0 1 2 5 10; do
         sleep $pause
-        read_back "$ID" "$after_id" "$tag"
+        read_back "$ID" "$dependency" "$tag"
         status=$?
         [ $status -gt 1 ] || break
         if [ $status -eq 2 ] && look_up "$tag" && [[ $FOUND =~ ^[0-9]+$ ]] && [ "$FOUND" != "$ID" ]; then

@@ -41,45 +41,73 @@ export function tagOf(id: string, launch: number, step: number, cell?: number): 
 /**
  * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
  * time limit counts as failed and must not break the chain; the first one held until the whole chain is on record.
+ *
+ * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
+ * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
  * @param launch counts from 1 over the life of the experiment
  * @param firstStep the step this launch starts at, from 1
  */
 export function planOf(experiment: Experiment, places: Places, launch = 1, firstStep = 1): Plan {
   const { settings, cells } = experiment;
-  const length = firstStep - 1 + settings.chain.nJobs;
-  const directory = experimentDirectory(places, experiment.id);
-  const submissions = Array.from({ length: settings.chain.nJobs }, (_, index): Submission => {
-    const step = firstStep + index;
-    const tag = tagOf(experiment.id, launch, step);
-    return {
-      step,
-      cell: undefined,
-      after: index === 0 ? undefined : index - 1,
-      tag,
-      environment: {
-        EXPERIMENT_ID: experiment.id,
-        EXPERIMENT_DIR: directory,
-        EXPERIMENT_COMMIT: experiment.commit,
-        CHAIN_STEP: String(step),
-        CHAIN_LENGTH: String(length),
-        CHAIN_LAUNCH: String(launch),
-      },
-      arguments: [
-        ...resourceArguments(experiment),
-        `--job-name=${tag}`,
-        ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-        // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-        `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
-        '--open-mode=append',
-        `--chdir=${directory}/code`,
-        ...(settings.chain.warnBefore > 0 ? [`--signal=B:USR1@${settings.chain.warnBefore}`] : []),
-        '--export=ALL',
-        ...(index === 0 ? ['--hold'] : ['--dependency=afterany:@']),
-        `--array=${arrayOf(cells.length, settings.maxConcurrentJobs)}`,
-      ],
-    };
-  });
+  const all = arrayOf(cells.length, settings.maxConcurrentJobs);
+  const submissions: Submission[] = [submissionOf(experiment, places, launch, firstStep, firstStep, all)];
+  for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
+    if (settings.chain.scope === 'array') {
+      submissions.push(submissionOf(experiment, places, launch, firstStep, step, all, { after: submissions.length - 1 }));
+      continue;
+    }
+    const before = submissions.length - cells.length;
+    for (const { number } of cells) {
+      const after = step === firstStep + 1 ? 0 : before + number;
+      submissions.push(submissionOf(experiment, places, launch, firstStep, step, String(number), { after, cell: number }));
+    }
+  }
   return { launch, submissions };
+}
+
+function submissionOf(
+  experiment: Experiment,
+  places: Places,
+  launch: number,
+  firstStep: number,
+  step: number,
+  array: string,
+  behind?: { readonly after: number; readonly cell?: number },
+): Submission {
+  const { settings } = experiment;
+  const { chain } = settings;
+  const directory = experimentDirectory(places, experiment.id);
+  const tag = tagOf(experiment.id, launch, step, behind?.cell);
+  const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
+  return {
+    step,
+    cell: behind?.cell,
+    after: behind?.after,
+    tag,
+    environment: {
+      EXPERIMENT_ID: experiment.id,
+      EXPERIMENT_DIR: directory,
+      EXPERIMENT_COMMIT: experiment.commit,
+      CHAIN_STEP: String(step),
+      CHAIN_LENGTH: String(firstStep - 1 + chain.nJobs),
+      CHAIN_LAUNCH: String(launch),
+      CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
+      CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+    },
+    arguments: [
+      ...resourceArguments(experiment),
+      `--job-name=${tag}`,
+      ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+      // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+      `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
+      '--open-mode=append',
+      `--chdir=${directory}/code`,
+      ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
+      '--export=ALL',
+      behind === undefined ? '--hold' : `--dependency=${dependency}`,
+      `--array=${array}`,
+    ],
+  };
 }
 
 /** `0-7%4`. */

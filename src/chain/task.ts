@@ -53,6 +53,8 @@ function taskEnvironment(experiment: Experiment, save: string): string {
   const { settings, cells } = experiment;
   return [
     `SAVE_PATH=${quote(save)}`,
+    `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+    `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
     `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
     `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
     '',

@@ -15,7 +15,6 @@ export interface Probe {
   readonly node: string;
   /** `slurm 22.05.8` */
   readonly slurm: string;
-  readonly maxArraySize: number;
   /** Names of SBATCH_* variables the account sets. */
   readonly sbatchVariables: readonly string[];
   /** What `sbatch --test-only` says of the array. */
@@ -44,14 +43,22 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
   const all = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
   const [workdir, save] = valuesOf('paths');
   const [account = '', node = ''] = valuesOf('host');
-  const maxArraySize = Number(valuesOf('limit')[1]);
-  if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize)) {
+  const [maxArraySize = Number.NaN, maxJobCount = Number.NaN] = valuesOf('limits').map(Number);
+  if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize) || !Number.isInteger(maxJobCount)) {
     throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
   }
   // MaxArraySize is one more than the highest task id (slurm.conf(5)).
   if (experiment.cells.length > maxArraySize) {
     throw new Problem(
       `the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`,
+    );
+  }
+  // Every task counts, waiting ones too (slurm.conf(5), MaxJobCount).
+  const { nJobs } = experiment.settings.chain;
+  const tasks = experiment.cells.length * nJobs;
+  if (tasks > maxJobCount) {
+    throw new Problem(
+      `${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`,
     );
   }
   const [outcome, said = ''] = valuesOf('test-only');
@@ -66,7 +73,6 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
     account,
     node,
     slurm: valuesOf('slurm')[0] ?? '',
-    maxArraySize,
     sbatchVariables: all('sbatch-variable'),
     testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
     codeStaged: stagedDigest !== undefined,

@@ -10,5 +10,7 @@ export const RUNTIME = {
   probe: read(new URL('../runtime/probe.sh', import.meta.url)),
   stage: read(new URL('../runtime/stage.sh', import.meta.url)),
   submit: read(new URL('../runtime/submit.sh', import.meta.url)),
+  checkpoints: read(new URL('../runtime/checkpoints.sh', import.meta.url)),
+  journal: read(new URL('../runtime/journal.sh', import.meta.url)),
   job: read(new URL('../runtime/job.sh', import.meta.url)),
 } as const;

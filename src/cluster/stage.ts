@@ -11,7 +11,7 @@ import { RUNTIME } from './runtime.ts';
 import { call, runChecked } from './shell.ts';
 
 /** The batch script as it is staged. */
-export const JOB_SCRIPT = RUNTIME.job.replace(/^(#!.*\n)/, `$1${RUNTIME.lock}`);
+export const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
 
 /** Streams the commit's code into `code/{commit}`. @param onProgress bytes sent so far */
 export async function stageCode(

@@ -1,6 +1,7 @@
 import { experimentDirectory, type Places, type Plan, type Submission } from '../chain/plan.ts';
 import type { Experiment } from '../experiment/experiment.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
+import { quote } from '../shell-quote.ts';
 import type { Connection } from './connection.ts';
 import type { LedgerLine } from './ledger.ts';
 import { tidy } from './probe.ts';
@@ -145,12 +146,19 @@ function jobsOfRows(rows: readonly string[]): SubmittedJob[] {
   return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
 }
 
+// With more jobs than this a line to copy finds them by name instead of listing them.
+const MOST_IDS = 40;
+
 /** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
 export function commandsFor(places: Places, id: string, jobs: readonly SubmittedJob[]): Record<'queue' | 'log' | 'cancel', string> {
   const ids = [...new Set(jobs.map((job) => job.job))];
-  return {
-    queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`,
-    log: `tail -f ${experimentDirectory(places, id)}/logs/*`,
-    cancel: `scancel ${ids.toReversed().join(' ')}`,
-  };
+  const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
+  if (ids.length > MOST_IDS) {
+    return {
+      queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
+      log,
+      cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
+    };
+  }
+  return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
 }

@@ -71,14 +71,21 @@ export function notesOnCode(code: Code): string[] {
   ];
 }
 
-/** What a person should know about settings that were read and have no effect. */
-export function notesOnSettings(experiment: Experiment): string[] {
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+export function notesOnSettings(experiment: Experiment, secrets: ReadonlyMap<string, string>): string[] {
+  const { slurm, env, chain } = experiment.settings;
+  const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
   return [
-    ...(experiment.settings.slurm.has('job-name')
+    ...(slurm.has('job-name')
       ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
       : []),
     ...(experiment.cells.some((cell) => cell.nSteps === undefined)
       ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+      : []),
+    ...(mode === 'offline'
+      ? [
+          `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
+        ]
       : []),
   ];
 }

@@ -79,7 +79,7 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
   );
   const notes = [
     ...notesOnCode(code),
-    ...notesOnSettings(experiment),
+    ...notesOnSettings(experiment, order.secrets),
     ...(seen.sbatchVariables.length > 0
       ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
       : []),

@@ -14,7 +14,7 @@ import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command
 export async function plan(order: Order): Promise<Report> {
   const { experiment, credentials, progress } = order;
   const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-  const notes = [...notesOnCode(code), ...notesOnSettings(experiment)];
+  const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
   let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
   let next = { launch: 1, firstStep: 1 };
   if (experiment.cluster === undefined || credentials === undefined) {

@@ -15,7 +15,7 @@ export interface Settings {
   /** sbatch long options in the order they were written; true is a flag without a value. */
   readonly slurm: ReadonlyMap<string, string | true>;
   readonly chain: Chain;
-  readonly save: { readonly path: string; readonly complete: string | undefined };
+  readonly save: Save;
   /** Training is complete when the next step is this one. */
   readonly nSteps: number | undefined;
   /** Array throttle: how many cells run at a time. */
@@ -28,8 +28,25 @@ export interface Settings {
 
 export interface Chain {
   readonly nJobs: number;
-  /** Seconds before the time limit at which the job gets USR1; 0 for no warning. */
+  /** array: a step waits for all cells of the one before. cell: each cell waits for itself alone. */
+  readonly scope: 'array' | 'cell';
+  /** Seconds before the time limit at which the job gets the warning signal; 0 for no warning. */
   readonly warnBefore: number;
+  readonly warnSignal: 'USR1' | 'USR2' | 'TERM';
+  /** Tasks of a cell that may fail in a row without one new checkpoint before later ones do not start. */
+  readonly stopAfterFailures: number;
+  /** Cancel the steps that are still queued once every cell is done. */
+  readonly cancelWhenDone: boolean;
+}
+
+export interface Save {
+  readonly path: string;
+  /** A file that only a whole checkpoint has in it. */
+  readonly complete: string | undefined;
+  /** What stands before the number in a checkpoint's name. */
+  readonly prefix: string;
+  /** index: step_500 is the step with index 500, the next is 501. count: 500 steps are done, the next has index 500. */
+  readonly step: 'index' | 'count';
 }
 
 export interface Wandb {
@@ -68,14 +85,22 @@ export function readSettings(source: Source, root: YAMLMap, defaults?: { source:
       `${source.file}: there is no run: key. It holds the command that trains, such as run: srun python train.py --config "$EXPERIMENT_CONFIG"`,
     );
   }
-  const save = section(layers, 'save', ['path', 'complete']);
+  const save = section(layers, 'save', ['path', 'complete', 'pattern', 'step']);
   const savePath = save.get('path');
   if (savePath === undefined) {
     throw new Problem(`${source.file}: there is no save.path. It is the directory on the cluster under which checkpoints are kept`);
   }
-  const chain = section(layers, 'chain', ['n_jobs', 'warn_before']);
+  const chain = section(layers, 'chain', ['n_jobs', 'scope', 'warn_before', 'warn_signal', 'stop_after_failures', 'cancel_when_done']);
   const wandb = section(layers, 'wandb', ['entity', 'project', 'base_url']);
   const code = section(layers, 'code', ['exclude']);
+  const scope = optional(chain.get('scope'), oneOf('array', 'cell')) ?? 'array';
+  const throttle = find(layers, 'max_concurrent_jobs');
+  if (scope === 'cell' && throttle !== undefined) {
+    throw new Problem(
+      'max_concurrent_jobs throttles one array, and with chain.scope: cell every cell has jobs of its own from step 2 on; leave one of the two out',
+      throttle.place,
+    );
+  }
   return {
     name: optional(find(layers, 'name'), word),
     cluster: optional(find(layers, 'cluster'), word),
@@ -84,11 +109,20 @@ export function readSettings(source: Source, root: YAMLMap, defaults?: { source:
     slurm: slurmOptions(layers),
     chain: {
       nJobs: optional(chain.get('n_jobs'), integer(1, MOST_STEPS)) ?? 1,
+      scope,
       warnBefore: optional(chain.get('warn_before'), integer(0, LONGEST_WARNING)) ?? 0,
+      warnSignal: optional(chain.get('warn_signal'), oneOf('USR1', 'USR2', 'TERM')) ?? 'USR1',
+      stopAfterFailures: optional(chain.get('stop_after_failures'), integer(1, MOST_STEPS)) ?? 2,
+      cancelWhenDone: optional(chain.get('cancel_when_done'), trueOrFalse) ?? true,
     },
-    save: { path: clusterPath(savePath), complete: optional(save.get('complete'), fileName) },
+    save: {
+      path: clusterPath(savePath),
+      complete: optional(save.get('complete'), fileName),
+      prefix: optional(save.get('pattern'), prefixOf) ?? 'step_',
+      step: optional(save.get('step'), oneOf('index', 'count')) ?? 'index',
+    },
     nSteps: optional(find(layers, 'n_steps'), integer(1, Number.MAX_SAFE_INTEGER)),
-    maxConcurrentJobs: optional(find(layers, 'max_concurrent_jobs'), integer(1, 1_000_000)),
+    maxConcurrentJobs: optional(throttle, integer(1, 1_000_000)),
     wandb: {
       entity: optional(wandb.get('entity'), word),
       project: optional(wandb.get('project'), word),
@@ -214,6 +248,28 @@ function integer(least: number, most: number): (found: Found) => number {
     }
     return value;
   };
+}
+
+function oneOf<T extends string>(...choices: readonly T[]): (found: Found) => T {
+  return (found) => {
+    const choice = choices.find((one) => isScalar(found.node) && found.node.value === one);
+    if (choice === undefined) throw wrong(found, `one of ${choices.join(', ')}`);
+    return choice;
+  };
+}
+
+function trueOrFalse(found: Found): boolean {
+  const value = isScalar(found.node) ? found.node.value : undefined;
+  if (typeof value !== 'boolean') throw wrong(found, 'true or false');
+  return value;
+}
+
+/** `checkpoint-{step}` → `checkpoint-`. */
+function prefixOf(found: Found): string {
+  const prefix = /^([A-Za-z][A-Za-z0-9._-]*)\{step\}$/.exec(word(found))?.[1];
+  // What job.sh moves aside begins so, and must not be taken for a checkpoint.
+  if (prefix === undefined || prefix.startsWith('incomplete.')) throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
+  return prefix;
 }
 
 function clusterPath(found: Found): string {

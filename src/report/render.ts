@@ -91,13 +91,18 @@ function wandbLine(wandb: NonNullable<Report['wandb']>): string {
 }
 
 function steps(report: Report): string {
-  const rows = report.jobs.map((job) => [
-    String(job.step),
-    code(job.job),
-    job.after === undefined ? '' : code(job.after),
-    job.cell === undefined ? `${count(report.cells.length, 'cell')}` : `cell ${job.cell}`,
-    job.after === undefined ? plain(job.state.toLowerCase()) : 'waiting for the step before',
-  ]);
+  const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
+    const [first, ...others] = jobs;
+    const last = others.at(-1);
+    const waiting = first?.after !== undefined;
+    return [
+      String(step),
+      last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+      first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
+      first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
+      waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
+    ];
+  });
   return table(['step', 'job', 'after', 'tasks', 'state'], rows);
 }
 

@@ -19,7 +19,7 @@ probe() {
     answer slurm "$(sbatch --version 2>/dev/null)"
     local config
     if config=$(timeout 60 scontrol show config 2>&1); then
-        answer limit max-array-size "$(sed -n 's/^MaxArraySize *= *//p' <<<"$config")"
+        answer limits "$(sed -n 's/^MaxArraySize *= *//p' <<<"$config")" "$(sed -n 's/^MaxJobCount *= *//p' <<<"$config")"
     else
         answer problem "scontrol show config failed on $(uname -n): $config"
         return 1

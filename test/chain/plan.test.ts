@@ -51,6 +51,8 @@ test('the exact sbatch arguments of a chain', () => {
     CHAIN_STEP: '2',
     CHAIN_LENGTH: '3',
     CHAIN_LAUNCH: '1',
+    CHAIN_STOP_AFTER: '2',
+    CHAIN_CANCEL_WHEN_DONE: 'true',
   });
 });
 

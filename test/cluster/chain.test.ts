@@ -138,7 +138,7 @@ test('a grid of 3 and n_jobs 4: four arrays of three tasks in a row, three direc
   assert.equal(jobs.length, 4);
   assert.equal(result.outputs['wandb-url'], `https://wandb.ai/e/p/groups/${id}/workspace`);
 
-  const states = await endOf(cluster, jobs, 180);
+  const states = await endOf(cluster, jobs, { cells: 3, seconds: 180 });
   assert.deepEqual([...states.keys()].sort(), jobs.flatMap((job) => [0, 1, 2].map((cell) => `${job}_${cell}`)).sort());
   const rows = slurm(cluster, 'sacct', '-X', '-n', '-P', '-j', jobs.join(','), '-o', 'JobID,Start,End')
     .split('\n')

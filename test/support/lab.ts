@@ -148,8 +148,12 @@ export function journalOf(checkpoints: string, cell: number): JournalLine[] {
     .map((line) => JSON.parse(line) as JournalLine);
 }
 
-/** State and exit code of every task of these jobs, by `job_task`, once all have ended. */
-export async function endOf(cluster: ClusterEnvironment, jobs: readonly string[], seconds = 120): Promise<Map<string, string>> {
+/** State and exit code of every task of these arrays of so many cells, by `job_task`, once all have ended. */
+export async function endOf(
+  cluster: ClusterEnvironment,
+  jobs: readonly string[],
+  { cells = 1, seconds = 120 } = {},
+): Promise<Map<string, string>> {
   return until(
     `jobs ${jobs.join(' ')} to end`,
     () => {
@@ -160,7 +164,9 @@ export async function endOf(cluster: ClusterEnvironment, jobs: readonly string[]
       const settled = [...states].every(
         ([id, state]) => /^CANCELLED/.test(state) || (/_\d+$/.test(id) && !/PENDING|RUNNING|COMPLETING/.test(state)),
       );
-      const all = jobs.every((job) => [...states.keys()].some((id) => id.startsWith(`${job}_`)));
+      const rowsOf = (job: string) => [...states.keys()].filter((id) => id.startsWith(`${job}_`));
+      // One row with a range stands for what never ran.
+      const all = jobs.every((job) => rowsOf(job).length === cells || rowsOf(job).some((id) => id.includes('[')));
       return settled && all ? states : undefined;
     },
     seconds,

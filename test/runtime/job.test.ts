@@ -1,0 +1,410 @@
+// job.sh directly, with the variables Slurm would set and a squeue that says what the test wants. What only the real
+// cluster can show is in test/cluster/task.test.ts.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { JOB_SCRIPT } from '../../src/cluster/stage.ts';
+import { until } from '../support/lab.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'slurm-chain-job-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+let count = 0;
+
+interface Line {
+  readonly event: string;
+  readonly [key: string]: unknown;
+}
+
+interface Cell {
+  readonly checkpoints: string;
+  readonly chain: string;
+  /** Makes a checkpoint directory with a file in it. */
+  save(name: string, file?: string): void;
+  /** What squeue knows: `task id state`, or an exit status with words on stderr. */
+  queue(rows: string, failure?: { status: number; said: string }): void;
+  environment(step: number, more?: Record<string, string>): Record<string, string>;
+  task(step: number, more?: Record<string, string>): { status: number | null; log: string };
+  journal(): Line[];
+}
+
+/** A cell of an experiment whose run is this shell text. */
+function cell(run: string, { steps = '100', complete = '', offset = 1, prefix = 'step_', cells = 1 } = {}): Cell {
+  count += 1;
+  const directory = join(root, String(count));
+  const bin = join(directory, 'bin');
+  const checkpoints = join(directory, 'save/exp/0');
+  mkdirSync(join(directory, 'exp'), { recursive: true });
+  mkdirSync(checkpoints, { recursive: true });
+  mkdirSync(bin);
+  writeFileSync(join(directory, 'job.sh'), JOB_SCRIPT);
+  writeFileSync(
+    join(directory, 'exp/task.env'),
+    `SAVE_PATH='${directory}/save'\nSAVE_PREFIX='${prefix}'\nSAVE_OFFSET=${offset}\nSAVE_COMPLETE='${complete}'\nN_STEPS=(${`'${steps}' `.repeat(cells)})\n`,
+  );
+  writeFileSync(join(directory, 'exp/run.sh'), `trap : USR1 USR2 TERM\n${run}\n`);
+  const squeue = (text: string) => {
+    writeFileSync(join(bin, 'squeue'), `#!/bin/bash\n${text}\n`);
+    chmodSync(join(bin, 'squeue'), 0o755);
+  };
+  squeue('exit 0');
+  writeFileSync(join(bin, 'scancel'), `#!/bin/bash\necho "$@" >> ${directory}/cancelled\n`);
+  chmodSync(join(bin, 'scancel'), 0o755);
+  const environment = (step: number, more: Record<string, string> = {}) => ({
+    PATH: `${bin}:/usr/bin:/bin`,
+    EXPERIMENT_ID: 'exp',
+    EXPERIMENT_DIR: join(directory, 'exp'),
+    EXPERIMENT_COMMIT: 'c',
+    CHAIN_STEP: String(step),
+    CHAIN_LENGTH: '9',
+    CHAIN_LAUNCH: '1',
+    CHAIN_STOP_AFTER: '2',
+    CHAIN_CANCEL_WHEN_DONE: 'true',
+    CHAIN_PAUSES: '0.1 0.1 0.2',
+    SLURM_ARRAY_TASK_ID: '0',
+    SLURM_JOB_ID: String(1000 + step),
+    SLURM_ARRAY_JOB_ID: String(1000 + step),
+    ...more,
+  });
+  return {
+    checkpoints,
+    chain: join(directory, 'save/exp/.chain'),
+    save(name, file = 'weights') {
+      mkdirSync(join(checkpoints, name), { recursive: true });
+      if (file !== '') writeFileSync(join(checkpoints, name, file), 'x');
+    },
+    queue(rows, failure) {
+      squeue(failure ? `echo '${failure.said}' >&2; exit ${failure.status}` : `cat <<'EOF'\n${rows}\nEOF`);
+    },
+    environment,
+    task(step, more) {
+      const { status, stdout, stderr } = spawnSync('bash', [join(directory, 'job.sh')], { encoding: 'utf8', env: environment(step, more) });
+      assert.equal(stderr.replace(/^.*(Terminated|Killed|User defined|Segmentation fault).*\n/gm, ''), '', stdout);
+      return { status, log: stdout };
+    },
+    journal: () =>
+      readFileSync(join(directory, 'save/exp/.chain/0.jsonl'), 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Line),
+  };
+}
+const PRINT = 'echo "from=${RESUME_FROM##*/} step=$RESUME_STEP next=$NEXT_STEP"';
+
+test('checkpoints compare as numbers; other names, files, links and empty directories do not count', () => {
+  const one = cell(PRINT, { steps: '99999' });
+  for (const name of ['step_500', 'step_2500', 'step_0900', 'step_9x', 'xstep_9999', 'step_', 'latest', 'step_3000.tmp']) one.save(name);
+  writeFileSync(join(one.checkpoints, 'step_8000'), 'a file');
+  symlinkSync('step_500', join(one.checkpoints, 'step_7000'));
+  symlinkSync('step_500', join(one.checkpoints, 'latest2'));
+  one.save('step_6000', '');
+  const { log } = one.task(2);
+  assert.match(log, /from=step_2500 step=2500 next=2501/);
+  assert.ok(existsSync(join(one.checkpoints, 'incomplete.step_6000.1002.0')), 'the empty one is aside');
+  assert.deepEqual(one.journal()[0]?.['moved_aside'], ['incomplete.step_6000.1002.0']);
+  assert.ok(existsSync(join(one.checkpoints, 'step_3000.tmp')), 'other names are left alone');
+});
+
+test('with save.complete only a directory that has the file counts, whatever its number', () => {
+  const one = cell(PRINT, { complete: '.metadata' });
+  one.save('step_20', '.metadata');
+  one.save('step_40', 'shard0');
+  one.save('step_60', 'shard0');
+  assert.match(one.task(2).log, /from=step_20 step=20 next=21/);
+  assert.deepEqual(
+    readdirSync(one.checkpoints).filter((name) => /^step_/.test(name)),
+    ['step_20'],
+  );
+  assert.equal(readdirSync(one.checkpoints).filter((name) => name.startsWith('incomplete.')).length, 2, 'moved, not deleted');
+});
+
+test('an incomplete one below the newest complete one stays where it is', () => {
+  const one = cell(PRINT, { complete: 'done' });
+  one.save('step_20', 'x');
+  one.save('step_40', 'done');
+  one.task(2);
+  assert.deepEqual(readdirSync(one.checkpoints).sort(), ['step_20', 'step_40']);
+});
+
+test('save.step: count, and other prefixes', () => {
+  const one = cell(PRINT, { offset: 0, prefix: 'checkpoint-', steps: '500' });
+  assert.match(one.task(1).log, /from= step= next=0/);
+  one.save('checkpoint-499');
+  one.save('step_600');
+  assert.match(one.task(2).log, /from=checkpoint-499 step=499 next=499/);
+  one.save('checkpoint-500');
+  assert.match(one.task(3).log, /training is complete \(checkpoint-500\)/);
+});
+
+test('ten thousand checkpoints are looked through in well under a second', () => {
+  const one = cell(PRINT, { steps: '999999' });
+  const { status } = spawnSync('bash', [
+    '-c',
+    'cd "$1" && mkdir $(seq -f step_%.0f 1 10000) && touch step_{1..10000}/w',
+    '-',
+    one.checkpoints,
+  ]);
+  assert.equal(status, 0);
+  const start = performance.now();
+  assert.match(one.task(2).log, /from=step_10000/);
+  // The whole task, its 10,000 globs and sorts twice over included; generous, because it shares the machine.
+  assert.ok(performance.now() - start < 10_000);
+});
+
+test('done by n_steps: neither run nor checkpoint is touched, and it is on record', () => {
+  const one = cell('echo it ran');
+  one.save('step_99');
+  one.save('step_120', '');
+  const { status, log } = one.task(4);
+  assert.equal(status, 0);
+  assert.doesNotMatch(log, /it ran/);
+  assert.deepEqual(
+    one.journal().map((line) => [line.event, line['newest'], line['complete']]),
+    [['done', 'step_99', true]],
+  );
+});
+
+test('done by a COMPLETE file, without n_steps', () => {
+  const one = cell('echo it ran; touch "$CHECKPOINT_DIR/COMPLETE"', { steps: '' });
+  assert.match(one.task(1).log, /it ran/);
+  assert.equal(one.journal().at(-1)?.['verdict'], 'complete');
+  assert.match(one.task(2).log, /training is complete \(COMPLETE\)/);
+});
+
+test('when every cell is done, what is queued behind is cancelled, last step first; nothing else is', () => {
+  const one = cell('true', { cells: 2 });
+  one.save('step_99');
+  one.queue('2005|exp.l1.s5\n2004|exp.l1.s4\n2006|exp.l1.s6.c1\n2001|exp.l1.s2\n3000|experiment.l1.s9\n3001|other');
+  assert.match(one.task(3).log, /nothing to do/);
+  const cancelled = join(one.chain, '../../../cancelled');
+  assert.ok(!existsSync(cancelled), 'cell 1 is not done');
+  writeFileSync(join(one.chain, '1.jsonl'), '{"event":"end","complete":true}\n');
+  assert.match(one.task(3).log, /all 2 cells are done; cancelling what is still queued: 2006 2005 2004/);
+  assert.equal(readFileSync(cancelled, 'utf8'), '2006 2005 2004\n');
+  rmSync(cancelled);
+  one.task(3, { CHAIN_CANCEL_WHEN_DONE: 'false' });
+  assert.ok(!existsSync(cancelled), 'only if asked for');
+});
+
+test('a crash uses two starts, then later steps end at once; a new launch goes on', () => {
+  const one = cell('echo it ran; exit 3');
+  assert.equal(one.task(1).status, 3);
+  assert.match(one.task(2).log, /it ran/);
+  const third = one.task(3);
+  assert.equal(third.status, 1);
+  assert.doesNotMatch(third.log, /it ran/);
+  assert.match(third.log, /the last 2 tasks of cell 0 failed without one new checkpoint.*Launch the experiment again to go on/);
+  assert.equal(one.task(4).status, 1);
+  assert.deepEqual(
+    one.journal().map((line) => line.event),
+    ['start', 'end', 'start', 'end', 'stopped', 'stopped'],
+  );
+  assert.match(one.task(5, { CHAIN_LAUNCH: '2' }).log, /it ran/);
+});
+
+test('a failure with a new checkpoint is no failure, and ends a row of them', () => {
+  const one = cell('mkdir "$CHECKPOINT_DIR/step_$NEXT_STEP"; touch "$CHECKPOINT_DIR/step_$NEXT_STEP/w"; exit 1');
+  for (let step = 1; step <= 5; step += 1) assert.equal(one.task(step).status, 1);
+  assert.deepEqual(
+    one
+      .journal()
+      .filter((line) => line.event === 'end')
+      .map((line) => [line['newest'], line['verdict']]),
+    [0, 1, 2, 3, 4].map((step) => [`step_${step}`, 'progress']),
+  );
+});
+
+test('leaving with 0 without progress counts where n_steps says there is more to do', () => {
+  const known = cell('echo it ran');
+  known.task(1);
+  known.task(2);
+  assert.equal(known.task(3).status, 1);
+  const unknown = cell('echo it ran', { steps: '' });
+  for (const step of [1, 2, 3]) assert.match(unknown.task(step).log, /it ran/);
+});
+
+test('a task that was killed without a word counts, unless the next one found something new', () => {
+  const one = cell(PRINT);
+  const killed = (step: number) =>
+    `{"event":"start","launch":1,"step":${step},"cell":0,"job":"1","task":"${step}","restart":0,"resumed_from":null,"resume_step":-1}\n`;
+  mkdirSync(one.chain, { recursive: true });
+  writeFileSync(join(one.chain, '0.jsonl'), killed(1) + killed(2));
+  assert.match(one.task(3).log, /the last 2 tasks/);
+  one.save('step_5');
+  assert.match(one.task(4).log, /from=step_5/);
+});
+
+test('a requeued task is the same task: only its last end counts', () => {
+  const one = cell('exit 1');
+  one.task(1);
+  one.task(1, { SLURM_RESTART_COUNT: '1' });
+  one.task(1, { SLURM_RESTART_COUNT: '2' });
+  assert.deepEqual(
+    one.journal().map((line) => line['restart']),
+    [0, 0, 1, 1, 2, 2],
+  );
+  assert.match(one.task(2).log, /the run ended with 1/);
+  assert.match(one.task(3).log, /the last 2 tasks/);
+});
+
+test('checkpoints the journal knows of that are gone stop the cell instead of training from scratch', () => {
+  const one = cell('mkdir "$CHECKPOINT_DIR/step_7" && touch "$CHECKPOINT_DIR/step_7/w"');
+  one.task(1);
+  rmSync(join(one.checkpoints, 'step_7'), { recursive: true });
+  const { status, log } = one.task(2);
+  assert.equal(status, 1);
+  assert.match(log, /the journal knows of checkpoint 7 of cell 0, and .* holds none\. Not training from scratch/);
+});
+
+test('a checkpoint that shows up late is waited for', async () => {
+  const one = cell(PRINT);
+  mkdirSync(one.chain, { recursive: true });
+  writeFileSync(
+    join(one.chain, '0.jsonl'),
+    '{"event":"end","launch":1,"step":1,"cell":0,"job":"1","task":"1","restart":0,"exit":0,"newest_step":40,"new_checkpoint":true}\n',
+  );
+  one.save('step_20');
+  const child = spawn('bash', [join(one.chain, '../../../job.sh')], { env: one.environment(2, { CHAIN_PAUSES: '0.2 0.2 0.2 0.2 0.2 5' }) });
+  let log = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  await until('it to look again', () => /looking again/.test(log));
+  one.save('step_40');
+  await new Promise((resolve) => child.on('close', resolve));
+  assert.match(log, /from=step_40/);
+});
+
+test('a half-written line in the journal is dropped, and every line stays valid', () => {
+  const one = cell('true');
+  one.task(1);
+  appendFileSync(join(one.chain, '0.jsonl'), '{"event":"start","launch":1,"ste');
+  one.task(2);
+  assert.deepEqual(
+    one.journal().map((line) => line.event),
+    ['start', 'end', 'start', 'end'],
+  );
+  const { status } = spawnSync('jq', ['-e', '.', join(one.chain, '0.jsonl')]);
+  assert.equal(status, 0);
+});
+
+test('what a task leaves on record', () => {
+  const one = cell('mkdir "$CHECKPOINT_DIR/step_10"; touch "$CHECKPOINT_DIR/step_10/w"; kill -SEGV $BASHPID');
+  one.save('step_4');
+  one.task(2);
+  const [start, end] = one.journal();
+  const { time, host, ...began } = start ?? { event: '' };
+  assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  assert.equal(typeof host, 'string');
+  assert.deepEqual(began, {
+    event: 'start',
+    launch: 1,
+    step: 2,
+    cell: 0,
+    job: '1002',
+    task: '1002',
+    restart: 0,
+    resumed_from: 'step_4',
+    resume_step: 4,
+    next_step: 5,
+    moved_aside: [],
+  });
+  const { seconds, first_save_seconds, ...ended } = end ?? { event: '' };
+  assert.equal(typeof seconds, 'number');
+  assert.equal(typeof first_save_seconds, 'number');
+  assert.deepEqual(
+    [ended['exit'], ended['signal'], ended['resumed_from'], ended['newest'], ended['new_checkpoint'], ended['complete'], ended['verdict']],
+    [139, 'SEGV', 'step_4', 'step_10', true, false, 'progress'],
+  );
+});
+
+const HOLDER = (one: Cell, task: number, number = 1) => {
+  mkdirSync(join(one.chain, `0.lock.${number}`), { recursive: true });
+  writeFileSync(join(one.chain, `0.lock.${number}/holder`), `${task} 0 1 900_0 n9\n`);
+};
+
+for (const [what, queue, taken] of [
+  ['runs', ['900 RUNNING'], false],
+  ['is suspended', ['900 SUSPENDED'], false],
+  ['is being requeued', ['900 PENDING'], false],
+  ['is gone from squeue', [''], true],
+  ['is unknown to squeue', ['', { status: 1, said: 'slurm_load_jobs error: Invalid job id specified' }], true],
+  ['cannot be asked for', ['', { status: 1, said: 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' }], false],
+  [
+    'cannot be asked for, and squeue says so with 0',
+    ['', { status: 0, said: 'slurm_load_jobs error: Socket timed out on send/recv operation' }],
+    false,
+  ],
+  ['shares its array with others that run', ['901 RUNNING\n902 RUNNING'], true],
+] as const) {
+  test(`the lock of a job that ${what} is ${taken ? 'taken over' : 'left alone'}`, () => {
+    const one = cell('echo it ran');
+    HOLDER(one, 900);
+    one.queue(queue[0], queue[1]);
+    const { status, log } = one.task(2);
+    if (taken) assert.match(log, /it ran/);
+    else {
+      assert.equal(status, 75);
+      assert.match(log, /cell 0 is held by job 900_0 \(step 1, restart 0, on n9\)/);
+      assert.ok(!existsSync(join(one.chain, '0.jsonl')), 'nothing was touched');
+    }
+  });
+}
+
+test('a requeued job takes over the lock it left itself', () => {
+  const one = cell('echo it ran');
+  HOLDER(one, 1002);
+  one.queue('1002 RUNNING');
+  assert.equal(one.task(2).status, 75, 'the same restart is another live process of it');
+  assert.match(one.task(2, { SLURM_RESTART_COUNT: '1' }).log, /it ran/);
+});
+
+test('of many that meet a stale lock exactly one wins', async () => {
+  const one = cell('echo run >> "$CHECKPOINT_DIR/runs"; sleep 2');
+  HOLDER(one, 900);
+  one.queue(Array.from({ length: 12 }, (_, index) => `${2000 + index} RUNNING`).join('\n'));
+  const codes = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => {
+      const child = spawn('bash', [join(one.chain, '../../../job.sh')], {
+        env: one.environment(1, { SLURM_JOB_ID: String(2000 + index) }),
+        stdio: 'ignore',
+      });
+      return new Promise<number | null>((resolve) => child.on('close', resolve));
+    }),
+  );
+  assert.deepEqual(codes.sort(), [0, ...Array<number>(11).fill(75)]);
+  assert.equal(readFileSync(join(one.checkpoints, 'runs'), 'utf8'), 'run\n');
+});
+
+for (const signal of ['USR1', 'USR2', 'TERM'] as const) {
+  test(`${signal} reaches the training process, which has the time it needs to save`, async () => {
+    const trainer = `import os, signal, sys, time
+def on(number, frame):
+    time.sleep(1)
+    os.mkdir(os.environ["CHECKPOINT_DIR"] + "/step_33"); open(os.environ["CHECKPOINT_DIR"] + "/step_33/w", "w").close()
+    sys.exit(7)
+signal.signal(signal.SIG${signal}, on)
+open(os.environ["CHECKPOINT_DIR"] + "/ready", "w").close()
+time.sleep(60)`;
+    const one = cell(`cat > "$CHECKPOINT_DIR/t.py" <<'PY'\n${trainer}\nPY\npython3 "$CHECKPOINT_DIR/t.py"`);
+    const child = spawn('bash', [join(one.chain, '../../../job.sh')], { env: one.environment(1), stdio: 'ignore' });
+    await until('the trainer to run', () => existsSync(join(one.checkpoints, 'ready')));
+    child.kill(`SIG${signal}`);
+    assert.equal(await new Promise((resolve) => child.on('close', resolve)), 7);
+    const end = one.journal().at(-1);
+    assert.deepEqual([end?.['exit'], end?.['newest'], end?.['verdict']], [7, 'step_33', 'progress']);
+  });
+}
