@@ -60565,7 +60565,7 @@ __webpack_unused_export__ = errors.YAMLParseError;
 __webpack_unused_export__ = errors.YAMLWarning;
 __webpack_unused_export__ = Alias.Alias;
 exports.Vj = identity.isAlias;
-__webpack_unused_export__ = identity.isCollection;
+exports.P3 = identity.isCollection;
 __webpack_unused_export__ = identity.isDocument;
 exports.jh = identity.isMap;
 __webpack_unused_export__ = identity.isNode;
@@ -74916,10 +74916,10 @@ function words(text) {
  * the other way round.
  * @throws Problem for a path that does not exist and was not written with +.
  */
-function applyOverrides(source, root, overrides) {
-    const changed = root.clone();
+function applyOverrides(source, overrides) {
+    const changed = withRoot(source, rootOf(source).clone());
     for (const override of overrides)
-        set(source, changed, override);
+        set(changed, rootOf(changed), override);
     return changed;
 }
 function set(source, root, override) {
@@ -74930,10 +74930,11 @@ function set(source, root, override) {
         const last = index === segments.length - 1;
         const soFar = segments.slice(0, index + 1).join('.');
         if ((0,dist/* isSeq */.oP)(here) && /^\d+$/.test(segment) && Number(segment) < here.items.length) {
+            const item = here.items[Number(segment)];
             if (last)
-                here.items[Number(segment)] = value;
+                here.items[Number(segment)] = inPlaceOf(item, value);
             else
-                here = resolved(source, here.items[Number(segment)]);
+                here = throughNoAlias(source, item, override, soFar);
             return;
         }
         if (!(0,dist/* isMap */.jh)(here)) {
@@ -74955,11 +74956,24 @@ function set(source, root, override) {
             here.items = here.items.filter((item) => item === pair || keyText(item).replace(/^\^/, '') !== bare);
             if (keyText(pair) !== segment)
                 pair.key = Object.assign(pair.key.clone(), { value: segment, source: segment });
-            pair.value = value;
+            pair.value = inPlaceOf(pair.value, value);
         }
         else
-            here = resolved(source, pair.value);
+            here = throughNoAlias(source, pair.value, override, soFar);
     });
+}
+/** What an alias elsewhere stands for stays under its anchor. */
+function inPlaceOf(old, value) {
+    if (((0,dist/* isScalar */.jn)(old) || (0,dist/* isCollection */.P3)(old)) && old.anchor && !(0,dist/* isAlias */.Vj)(value))
+        value.anchor = old.anchor;
+    return value;
+}
+/** Changing what is behind an alias would change it in other places too. */
+function throughNoAlias(source, node, override, soFar) {
+    if ((0,dist/* isAlias */.Vj)(node)) {
+        throw new Problem(`override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override what the anchor &${node.source} stands for, or write the value out`);
+    }
+    return resolved(source, node);
 }
 /**
  * Six hex digits that stand for the overrides, or nothing when there are none that count. `chain.*` does not count: it
@@ -75080,7 +75094,7 @@ function readSettings(source, root, defaults) {
             baseUrl: optional(wandb.get('base_url'), webAddress),
         },
         env: environment(layers),
-        exclude: optional(code.get('exclude'), lines) ?? [],
+        exclude: optional(code.get('exclude'), patterns) ?? [],
     };
 }
 /** The top-level keys that readSettings looks at. */
@@ -75100,13 +75114,28 @@ const SETTING_KEYS = [
 ];
 function find(layers, key) {
     for (const { source, map } of layers) {
-        const pair = map.items.find((item) => keyText(item) === key);
+        const pair = pairsOf(source, map).find((item) => keyText(item) === key);
         const node = resolved(source, pair?.value);
         if (node !== undefined && !((0,dist/* isScalar */.jn)(node) && node.value === null)) {
             return { node, source, place: placeOf(source, node), path: key };
         }
     }
     return undefined;
+}
+/**
+ * The pairs of a mapping with those a merge key `<<` brings in behind them (https://yaml.org/type/merge.html): training code
+ * that reads the same file sees them too. The first of two with one key counts.
+ */
+function pairsOf(source, map) {
+    const pairs = map.items;
+    const merged = pairs
+        .filter((pair) => keyText(pair) === '<<')
+        .flatMap((pair) => {
+        const value = resolved(source, pair.value);
+        return (0,dist/* isSeq */.oP)(value) ? value.items.map((item) => resolved(source, item)) : [value];
+    })
+        .flatMap((value) => ((0,dist/* isMap */.jh)(value) ? pairsOf(source, value) : []));
+    return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
 }
 /** The keys of a section over all layers. A null value counts as not said. */
 function entries(layers, name) {
@@ -75117,7 +75146,7 @@ function entries(layers, name) {
             continue;
         if (!(0,dist/* isMap */.jh)(found.node))
             throw new Problem(`${name} must hold keys and values`, found.place);
-        for (const pair of found.node.items) {
+        for (const pair of pairsOf(source, found.node)) {
             const key = keyText(pair);
             const node = resolved(source, pair.value);
             if (all.has(key) || node === undefined)
@@ -75183,6 +75212,14 @@ function lines(found) {
             throw wrong(found, 'text or a list of texts');
         return command({ ...found, node, place: placeOf(found.source, node), path: `${found.path}[${index}]` });
     });
+}
+/** git pathspecs, from the top of the repository. */
+function patterns(found) {
+    const all = lines(found);
+    if (all.some((pattern) => pattern.startsWith('/') || pattern.split('/').includes('..'))) {
+        throw wrong(found, 'patterns of paths from the top of the repository, such as data/**');
+    }
+    return all;
 }
 function integer(least, most) {
     return (found) => {
@@ -75329,21 +75366,23 @@ function isCommand(text) {
 function secret(value) {
     if (value.trim() === '')
         return value;
-    core_setSecret(value);
-    for (const line of value.split(/\r?\n/))
-        if (line.trim().length >= 4)
-            core_setSecret(line.trim());
+    // A mask of a character or two would turn every log into asterisks, and hide outputs that happen to hold it.
+    for (const text of [value, ...value.split(/\r?\n/)].map((line) => line.trim()))
+        if (text.length >= 4)
+            core_setSecret(text);
     return value;
 }
 function secretsOf(text) {
     const secrets = new Map();
+    secret(text); // whatever is wrong with it, no line of it may be shown
     for (const line of text.split(/\r?\n/)) {
         if (line.trim() === '')
             continue;
         const equals = line.indexOf('=');
-        if (equals < 1)
+        const name = line.slice(0, Math.max(equals, 0)).trim();
+        if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
             throw new Problem('a line of the input env is not NAME=value; the line is not shown because it may be a secret');
-        const name = line.slice(0, equals).trim();
+        }
         checkVariableName(name, 'input env');
         secrets.set(name, secret(line.slice(equals + 1)));
     }
@@ -75399,7 +75438,7 @@ function ofPullRequest(context, inputs, payload, pull) {
     const action = String(payload['action'] ?? '');
     const called = /^launch:\s*(.+)$/.exec(label)?.[1]?.trim();
     const isOurs = action === 'labeled' && (label === 'launch' || called !== undefined);
-    if (!isOurs && inputs.config === '') {
+    if (!isOurs) {
         return {
             nothing: action === 'labeled'
                 ? `label '${label}' is not launch or launch:<experiment>`
@@ -75413,7 +75452,7 @@ function ofPullRequest(context, inputs, payload, pull) {
         commit,
         refs: [`refs/pull/${number}/head`],
         pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
-        label: isOurs ? label : undefined,
+        label,
         called: called ?? (inputs.config || undefined),
         overrides: withLength(inputs.overrides, pull['labels']),
         actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
@@ -75474,14 +75513,22 @@ function manifestOf(experiment, code, places, plan, launch, earlier) {
 }
 /** The launches an earlier manifest names; none when the text is not a manifest of this experiment. */
 function launchesIn(text, id) {
+    const manifest = parsed(text);
+    return manifest?.id === id && Array.isArray(manifest.launches) ? manifest.launches : [];
+}
+/** The experiment file an earlier manifest names. */
+function pathIn(text) {
+    return parsed(text)?.path;
+}
+function parsed(text) {
     if (text === undefined)
-        return [];
+        return undefined;
     try {
         const value = JSON.parse(text);
-        return value.version === 1 && value.id === id && Array.isArray(value.launches) ? value.launches : [];
+        return value.version === 1 ? value : undefined;
     }
     catch {
-        return [];
+        return undefined;
     }
 }
 
@@ -75489,41 +75536,41 @@ function launchesIn(text, id) {
 function experimentDirectory(places, id) {
     return `${places.workdir}/experiments/${id}`;
 }
-/** The tag of a submission: what squeue and sacct show as the job's name. Starts with the id, so that one look finds all. */
-function tagOf(id, launch, step, cell) {
-    return `${id}.l${launch}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
-}
+const NEW = { launch: 1, firstStep: 1, nonce: '0' };
 /**
  * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; the first one held until the whole chain is on record.
+ * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
  *
  * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
  * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param launch counts from 1 over the life of the experiment
- * @param firstStep the step this launch starts at, from 1
  */
-function planOf(experiment, places, launch = 1, firstStep = 1) {
+function planOf(experiment, places, name = NEW) {
     const { settings, cells } = experiment;
+    const { firstStep } = name;
     const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-    const submissions = [submissionOf(experiment, places, launch, firstStep, firstStep, all)];
+    const submissions = [submissionOf(experiment, places, name, firstStep, all)];
     for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
         if (settings.chain.scope === 'array') {
-            submissions.push(submissionOf(experiment, places, launch, firstStep, step, all, { after: submissions.length - 1 }));
+            submissions.push(submissionOf(experiment, places, name, step, all, { after: submissions.length - 1 }));
             continue;
         }
         const before = submissions.length - cells.length;
         for (const { number } of cells) {
             const after = step === firstStep + 1 ? 0 : before + number;
-            submissions.push(submissionOf(experiment, places, launch, firstStep, step, String(number), { after, cell: number }));
+            submissions.push(submissionOf(experiment, places, name, step, String(number), { after, cell: number }));
         }
     }
-    return { launch, submissions };
+    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
 }
-function submissionOf(experiment, places, launch, firstStep, step, array, behind) {
+/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
+function launchTag(id, { launch, nonce }) {
+    return `${id}.l${launch}-${nonce}`;
+}
+function submissionOf(experiment, places, name, step, array, behind) {
     const { settings } = experiment;
     const { chain } = settings;
     const directory = experimentDirectory(places, experiment.id);
-    const tag = tagOf(experiment.id, launch, step, behind?.cell);
+    const tag = `${launchTag(experiment.id, name)}.s${step}${behind?.cell === undefined ? '' : `.c${behind.cell}`}`;
     const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
     return {
         step,
@@ -75535,8 +75582,8 @@ function submissionOf(experiment, places, launch, firstStep, step, array, behind
             EXPERIMENT_DIR: directory,
             EXPERIMENT_COMMIT: experiment.commit,
             CHAIN_STEP: String(step),
-            CHAIN_LENGTH: String(firstStep - 1 + chain.nJobs),
-            CHAIN_LAUNCH: String(launch),
+            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
+            CHAIN_LAUNCH: String(name.launch),
             CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
             CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
         },
@@ -75550,7 +75597,8 @@ function submissionOf(experiment, places, launch, firstStep, step, array, behind
             `--chdir=${directory}/code`,
             ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
             '--export=ALL',
-            behind === undefined ? '--hold' : `--dependency=${dependency}`,
+            '--hold',
+            ...(behind === undefined ? [] : [`--dependency=${dependency}`]),
             `--array=${array}`,
         ],
     };
@@ -75858,13 +75906,13 @@ function execute(client, command, options, lostReason) {
 ;// CONCATENATED MODULE: ./lib/cluster/ledger.js
 
 const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
-/** @throws Problem for a line that src/runtime/submit.sh did not write */
+/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
 function parseLedger(lines) {
-    return lines.map((line, index) => {
+    return lines.flatMap((line) => {
         const value = parseObject(line);
         const { event, launch, job, step } = value;
         if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-            throw new Problem(`line ${index + 1} of ledger.jsonl is not a ledger line: ${line.slice(0, 200)}`);
+            return [];
         }
         return { event: event, launch, job, step: typeof step === 'number' ? step : undefined };
     });
@@ -75885,6 +75933,7 @@ function nextLaunch(ledger) {
     return {
         launch: Math.max(0, ...ledger.map((line) => line.launch)) + 1,
         firstStep: Math.max(0, ...steps) + 1,
+        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
     };
 }
 
@@ -75982,6 +76031,7 @@ async function runProgram(connection, program) {
     });
     program.signal?.removeEventListener('abort', stop);
     input.destroy();
+    program.data?.destroy();
     if (status === undefined) {
         const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
         throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
@@ -76041,6 +76091,7 @@ class LineReader {
 
 
 
+
 /**
  * One round trip that changes nothing.
  * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
@@ -76072,6 +76123,11 @@ async function probe(connection, cluster, experiment, code) {
     if (tasks > maxJobCount) {
         throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
     }
+    const manifest = valuesOf('manifest')[0];
+    const other = pathIn(manifest);
+    if (other !== undefined && other !== experiment.path) {
+        throw new Problem(`${experiment.id} on ${cluster.name} is ${other}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
+    }
     const [outcome, said = ''] = valuesOf('test-only');
     const stagedDigest = valuesOf('code')[0];
     if (stagedDigest !== undefined && stagedDigest !== code.digest) {
@@ -76086,7 +76142,9 @@ async function probe(connection, cluster, experiment, code) {
         testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
         codeStaged: stagedDigest !== undefined,
         ledger: parseLedger(all('ledger')),
-        manifest: valuesOf('manifest')[0],
+        ledgerLines: all('ledger').length,
+        queued: answers.some((answer) => answer.key === 'queued'),
+        manifest,
     };
 }
 /** sbatch's own words without the program's name in front of each line. */
@@ -76167,6 +76225,7 @@ const external_node_path_namespaceObject = require("node:path");
 
 
 
+
 /** @returns stdout as bytes. @throws Problem with git's own words. */
 function git(repo, args, options = {}) {
     return new Promise((resolve, reject) => {
@@ -76185,16 +76244,23 @@ function git(repo, args, options = {}) {
 /** The stdout of a git command as a stream that fails when git does. */
 function gitStream(repo, args) {
     const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const out = new external_node_stream_.PassThrough();
     let said = '';
     child.stderr.on('data', (chunk) => {
         said = (said + chunk.toString()).slice(-4000);
     });
-    child.on('error', (error) => child.stdout.destroy(error));
+    // The end of its output is the end of the stream only once git has said that all is well.
+    child.stdout.pipe(out, { end: false });
+    child.on('error', (error) => out.destroy(error));
     child.on('close', (code) => {
-        if (code !== 0)
-            child.stdout.destroy(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${said.trim()}`));
+        if (code === 0)
+            out.end();
+        else
+            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
     });
-    return child.stdout;
+    // Nobody reads on: git must not wait for ever to be read.
+    out.on('close', () => child.kill());
+    return out;
 }
 async function hasCommit(repo, commit) {
     try {
@@ -76298,6 +76364,8 @@ const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
 async function codeOf(repo, commit, exclude) {
     const open = () => gitStream(repo, [
         ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
+        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
         ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
     ]);
     const lfsPointers = [];
@@ -76390,8 +76458,12 @@ function refuseLineEnds(name) {
 
 /** The batch script as it is staged. */
 const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
-/** Streams the commit's code into `code/{commit}`. @param onProgress bytes sent so far */
-async function stageCode(connection, cluster, places, code, onProgress) {
+/**
+ * Streams the commit's code into `code/{commit}`.
+ * @param onProgress bytes sent so far
+ * @param replace puts a copy that is there aside
+ */
+async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
     let sent = 0;
     const counted = new external_node_stream_.Transform({
         transform(chunk, _encoding, done) {
@@ -76400,31 +76472,32 @@ async function stageCode(connection, cluster, places, code, onProgress) {
             done(null, chunk);
         },
     });
-    const archive = code.open();
-    archive.on('error', (error) => counted.destroy(error));
+    // Ends both when either ends early, or git would wait for ever for somebody to read on.
+    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
     await runChecked(connection, {
         purpose: 'staging the code',
         parts: ['stage'],
         prelude: cluster.prelude,
-        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce())],
-        data: archive.pipe(counted),
+        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
+        data: counted,
         deadlineSeconds: 3600,
     });
 }
-/** Puts configs, run script, batch script and secrets into `experiments/{EXPERIMENT_ID}` with a copy of the code. */
-async function stageExperiment(connection, cluster, places, experiment, code, secrets) {
+/**
+ * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
+ * @returns damaged when the staged code is no longer what was sent
+ */
+async function stageExperiment(connection, cluster, places, experiment, code) {
     const files = filesOf(experiment, places.save);
-    await runChecked(connection, {
+    const answers = await runChecked(connection, {
         purpose: 'staging the experiment',
         parts: ['stage'],
         prelude: cluster.prelude,
-        calls: [
-            call('stage_experiment', places.workdir, code.name, experiment.id, digestOf(files), nonce(), places.save),
-            call('store_job', places.workdir, experiment.id, JOB_SCRIPT, secretAssignments(secrets)),
-        ],
+        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
         data: packed(files),
         deadlineSeconds: 1800,
     });
+    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
 }
 /** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
 function digestOf(files) {
@@ -76450,6 +76523,8 @@ function nonce() {
 
 
 
+
+
 /**
  * The transaction of src/runtime/submit.sh, in one round trip.
  * @param onAnswer progress: `submitted step cell job`, `note text`, `waiting holder`
@@ -76463,9 +76538,10 @@ async function submit_submit(connection, cluster, order, onAnswer, signal) {
         parts: ['lock', 'submit'],
         prelude: cluster.prelude,
         calls: [
-            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), String(order.ledger.length), order.holder),
+            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder),
+            call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
             ...plan.submissions.map(stepCall),
-            call('submit_end', order.manifest),
+            call('submit_end', order.manifest, String(plan.submissions.length)),
         ],
         // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
         deadlineSeconds: 900 + 120 * plan.submissions.length,
@@ -76508,6 +76584,9 @@ async function submit_submit(connection, cluster, order, onAnswer, signal) {
             after: after === undefined ? undefined : jobs[after]?.job,
             state: 'PENDING',
         });
+    }
+    if (jobs.length !== plan.submissions.length) {
+        throw new Unknown(`${connection.name}: ${plan.submissions.length} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
     }
     return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? '') };
 }
@@ -76822,7 +76901,8 @@ async function launch(order) {
 async function launchOver(connection, cluster, order, code) {
     const { experiment, progress, signal } = order;
     const seen = await probe(connection, cluster, experiment, code);
-    if (!seen.testOnly.accepted)
+    // A chain that is there already may itself be what fills a limit.
+    if (!seen.testOnly.accepted && !seen.queued)
         throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
     const { places } = seen;
     if (!seen.codeStaged) {
@@ -76830,12 +76910,19 @@ async function launchOver(connection, cluster, order, code) {
         await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
     }
     progress(`staging ${experiment.id}`);
-    await stageExperiment(connection, cluster, places, experiment, code, order.secrets);
+    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
+        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
+        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
+        }
+    }
     await order.beforeSubmit();
     if (signal.aborted)
         throw new Problem('stopped before the first submission; nothing is in the queue');
-    const { launch: number, firstStep } = nextLaunch(seen.ledger);
-    const plan = planOf(experiment, places, number, firstStep);
+    const name = nextLaunch(seen.ledger);
+    const { firstStep } = name;
+    const plan = planOf(experiment, places, name);
     const earlier = launchesIn(seen.manifest, experiment.id);
     const manifest = manifestOf(experiment, code, places, plan, {
         ...order.launcher,
@@ -76865,7 +76952,8 @@ async function launchOver(connection, cluster, order, code) {
         experiment,
         plan,
         places,
-        ledger: seen.ledger,
+        ledgerLines: seen.ledgerLines,
+        secrets: order.secrets,
         manifest: `${JSON.stringify(manifest)}\n`,
         holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
     }, onAnswer, signal);
@@ -76935,9 +77023,11 @@ function uploadProgress(total, progress) {
 async function plan(order) {
     const { experiment, credentials, progress } = order;
     const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+    for (const cell of experiment.cells)
+        cell.config(); // what cannot be written is better known now
     const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
     let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
-    let next = { launch: 1, firstStep: 1 };
+    let next;
     if (experiment.cluster === undefined || credentials === undefined) {
         notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
     }
@@ -76957,7 +77047,7 @@ async function plan(order) {
             connection.close();
         }
     }
-    const planned = planOf(experiment, places, next.launch, next.firstStep);
+    const planned = planOf(experiment, places, next);
     return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
 }
 
@@ -76965,8 +77055,8 @@ async function plan(order) {
 
 
 
-// Slurm's own ceiling: MaxArraySize may be at most 4000001 (slurm.conf(5)).
-const MOST_CELLS = 4_000_000;
+// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
+const MOST_CELLS = 100_000;
 /**
  * The cartesian product of every `^key` list in the document.
  *
@@ -76974,10 +77064,10 @@ const MOST_CELLS = 4_000_000;
  * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
  * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
  */
-function gridOf(source, root) {
-    const whole = axisOfMap(source, root, '');
+function gridOf(source) {
+    const whole = axisOfMap(source, rootOf(source), '');
     if (whole.size > MOST_CELLS) {
-        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; no Slurm takes an array of more than ${MOST_CELLS.toLocaleString('en')}`);
+        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`);
     }
     return {
         size: whole.size,
@@ -77135,16 +77225,15 @@ async function loadExperiment(repo, commit, config, path, given = []) {
 }
 /** The pure part of loadExperiment. */
 function experimentFrom(source, commit, config, given) {
-    const original = rootOf(source);
     // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
     const overrides = given
         .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
-        .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, original, config));
-    const root = applyOverrides(source, original, overrides);
-    const grid = gridOf(source, root);
-    const settings = readSettings(source, grid.cell(0).root, config.defaults);
+        .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
+    const changed = applyOverrides(source, overrides);
+    const grid = gridOf(changed);
+    const settings = readSettings(changed, grid.cell(0).root, config.defaults);
     const name = settings.name ?? (0,external_node_path_namespaceObject.basename)(source.file).replace(/\.ya?ml$/, '');
-    const cells = cellsOf(source, grid, config, settings);
+    const cells = cellsOf(changed, grid, config, settings);
     return {
         id: experimentId(name, commit, hashOfOverrides(overrides)),
         name,
@@ -77156,8 +77245,8 @@ function experimentFrom(source, commit, config, given) {
         cluster: clusterOf(config, settings),
     };
 }
-function clusterWritten(source, root, config) {
-    return readSettings(source, gridOf(source, root).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
+function clusterWritten(source, config) {
+    return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
 }
 function cellsOf(source, grid, config, first) {
     const agreed = comparable(first);

@@ -27,6 +27,8 @@ STEPS_WANTED=${N_STEPS[$CELL]:-}
 say "$EXPERIMENT_ID: step $CHAIN_STEP of $CHAIN_LENGTH, cell $CELL, job ${ARRAY}_$CELL on $(uname -n), restart $RESTART"
 mkdir -p "$CHECKPOINT_DIR" "$RECORDS" || exit 73
 shopt -s nullglob dotglob
+# Set in an account, these change what the Slurm commands below show.
+for name in $(compgen -e); do case $name in SQUEUE_* | SCANCEL_*) unset "$name" ;; esac; done
 
 # --- one task at a time --------------------------------------------------------------------------------------------
 
@@ -45,7 +47,7 @@ lock_is_stale() {
         return
     fi
     said=$RECORDS/.squeue.$CELL.$TASK
-    if rows=$(timeout 60 squeue -h -j "$task" -o '%A %T' 2>"$said"); then
+    if rows=$(timeout 60 squeue -a -h -j "$task" -o '%A %T' 2>"$said"); then
         # The id of an array is also that of one of its tasks: only a row of that very task counts.
         if [ ! -s "$said" ] && ! grep -q "^$task " <<<"$rows"; then rows=gone; fi
     elif grep -q 'Invalid job id' "$said"; then
@@ -61,7 +63,7 @@ for pause in $PAUSES ''; do
     LOCK_HELD=
     read -r task restart step name host 2>/dev/null <"$RECORDS/$CELL.lock.$LOCK_NUMBER/holder" || name=
     # A holder that is on its way out makes room in a moment; any other keeps the cell.
-    case $(timeout 60 squeue -h -j "${task:-0}" -o %T 2>/dev/null) in COMPLETING) ;; *) [ -n "$name" ] && pause='' ;; esac
+    case $(timeout 60 squeue -a -h -j "${task:-0}" -o %T 2>/dev/null) in COMPLETING) ;; *) [ -n "$name" ] && pause='' ;; esac
     if [ -z "$pause" ]; then
         say "cell $CELL is held by job ${name:-?} (step ${step:-?}, restart ${restart:-?}, on ${host:-?}): two jobs may not write one checkpoint directory. Leaving without touching anything"
         exit 75
@@ -94,7 +96,7 @@ cancel_the_rest() {
     local cells=${#N_STEPS[@]} complete rows base tag step rest=()
     complete=$(tail -q -n 1 "$RECORDS"/*.jsonl | grep -c '"complete":true')
     [ "$complete" -eq "$cells" ] || return 0
-    rows=$(timeout 60 squeue -h -u "$(id -un)" -t PENDING -o '%F|%j') || return 0
+    rows=$(timeout 60 squeue -a -h -u "$(id -un)" -t PENDING -o '%F|%j') || return 0
     while IFS='|' read -r base tag; do
         case $tag in "$EXPERIMENT_ID".l*.s*) ;; *) continue ;; esac
         step=${tag##*.s}
@@ -171,23 +173,26 @@ trap 'forward TERM' TERM
 journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]"
 if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
 
+# The child says itself how it ended: what wait says of it is not to be relied on once a trap has run (bash 5.2 may give -1).
+ended=$(mktemp 2>/dev/null) || ended=$RECORDS/.ended.$CELL.$TASK
 set -m # its own process group
-bash "$EXPERIMENT_DIR/run.sh" &
+(
+    trap : USR1 USR2 TERM
+    bash "$EXPERIMENT_DIR/run.sh"
+    echo $? >"$ended"
+) &
 child=$!
 set +m
 # A signal that came before there was anybody to pass it on to.
 [ -z "$interrupted" ] || forward "$interrupted"
-# wait returns early when a trap ran; only an uninterrupted one tells how the child ended.
-status=0
-while :; do
-    interrupted=
-    before=$status
+while kill -0 "$child" 2>/dev/null; do
     wait "$child"
-    status=$?
-    [ -n "$interrupted" ] || break
+    seen=$?
+    if [ $seen -lt 0 ] || [ $seen -eq 127 ]; then sleep 1; fi
 done
-# 127: an earlier, interrupted wait had the answer already.
-[ "$status" -ne 127 ] || [ "$before" -eq 0 ] || status=$before
+status=$(cat "$ended" 2>/dev/null)
+rm -f "$ended"
+: "${status:=${seen:-137}}"
 
 find_newest
 NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))

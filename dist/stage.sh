@@ -2,11 +2,12 @@
 # Puts what a launch needs on the cluster. A directory is filled under a temporary name, checked, and renamed into place,
 # so that one that has its final name is whole. The tar stream comes on descriptor 3.
 
+# Times are those of the arrival: scratch file systems purge by age, and a commit may be old.
 # unpack DIR DIGEST LISTING_FILE: the stream into DIR, which must then have that digest.
 unpack() {
     local dir=$1 expected=$2 listing=$3 said got
     mkdir -p "$dir" || return 1
-    if ! said=$(tar -x -f - --no-same-owner -C "$dir" <&3 2>&1) || ! tree_listing "$dir" >"$listing"; then
+    if ! said=$(tar -x -m -f - --no-same-owner -C "$dir" <&3 2>&1) || ! tree_listing "$dir" >"$listing"; then
         answer problem "unpacking into $dir on $(uname -n) failed: ${said:-$(df -Ph "$dir" | tail -n 1)}"
         return 1
     fi
@@ -26,31 +27,35 @@ make_directory() {
     fi
 }
 
-# stage_code WORKDIR CODE_NAME DIGEST NONCE
+# Directories of a copy may be read-only, and rm cannot empty those.
+remove_copy() { [ ! -e "$1" ] || { chmod -R u+w "$1" && rm -rf "$1"; }; }
+
+# stage_code WORKDIR CODE_NAME DIGEST NONCE REPLACE
 stage_code() {
-    local place=$1/code final=$1/code/$2 digest=$3 incoming=$1/code/.incoming-$4
+    local place=$1/code final=$1/code/$2 digest=$3 incoming=$1/code/.incoming-$4 replace=$5
     make_directory "$place" || return 1
     if ! unpack "$incoming" "$digest" "$incoming.sha256"; then
         rm -rf "$incoming" "$incoming.sha256"
         return 1
     fi
     # One immutable copy per commit: nothing in it can be changed by accident.
+    if [ "$replace" = true ]; then mv -T "$final" "$final.damaged.$4" 2>/dev/null; fi
     chmod -R a-w "$incoming" && mv -f "$incoming.sha256" "$final.sha256" || return 1
     if ! mv -T "$incoming" "$final" 2>/dev/null; then
         # Somebody else staged the same commit meanwhile, which is as good.
-        chmod -R u+w "$incoming" && rm -rf "$incoming"
+        remove_copy "$incoming"
         [ -d "$final" ] || { answer problem "$incoming could not be renamed to $final on $(uname -n)"; return 1; }
     fi
     answer staged "$final"
 }
 
-# stage_experiment WORKDIR CODE_NAME EXPERIMENT_ID DIGEST NONCE SAVE_PATH
+# stage_experiment WORKDIR CODE_NAME CODE_DIGEST EXPERIMENT_ID DIGEST NONCE SAVE_PATH
 stage_experiment() {
-    local final=$1/experiments/$3 code=$1/code/$2 digest=$4 incoming=$1/experiments/.incoming-$5 said
-    make_directory "$1/experiments" && make_directory "$6/$3/.chain" || return 1
+    local code=$1/code/$2 code_digest=$3 final=$1/experiments/$4 digest=$5 incoming=$1/experiments/.incoming-$6 save=$7/$4 said
+    make_directory "$1/experiments" && make_directory "$save/.chain" || return 1
     if [ -d "$final" ]; then
         if [ "$(sha256_of "$final/files.sha256")" != "$digest" ]; then
-            answer problem "$final on $(uname -n) holds other configs or another run script than this launch has for the same EXPERIMENT_ID. Compare its configs/ and run.sh; if they are not worth keeping, move the directory away"
+            answer problem "$final on $(uname -n) holds other configs or another run script than this launch has for the same EXPERIMENT_ID: compare its configs/, run.sh and task.env. Another version of the action may have made them; a name: of its own makes this another experiment"
             return 1
         fi
         cat <&3 >/dev/null # the stream is read to its end, or its sender would wait for ever
@@ -62,36 +67,29 @@ stage_experiment() {
         return 1
     fi
     # Hard links to read-only files cost no second copy; some file systems refuse links across directories.
-    if ! cp -al "$code" "$incoming/code" 2>/dev/null; then
-        rm -rf "$incoming/code"
-        if ! said=$(cp -a "$code" "$incoming/code" 2>&1); then
-            chmod -R u+w "$incoming"
-            rm -rf "$incoming" "$incoming.sha256"
+    if ! cp -alT "$code" "$incoming/code" 2>/dev/null; then
+        remove_copy "$incoming/code"
+        if ! said=$(cp -aT "$code" "$incoming/code" 2>&1); then
+            remove_copy "$incoming"
+            rm -f "$incoming.sha256"
             answer problem "the experiment's own copy of the code could not be made in $incoming on $(uname -n): $said"
             return 1
         fi
     fi
+    # What was staged once may have been changed or purged since.
+    if ! tree_listing "$incoming/code" >"$incoming.code" || [ "$(sha256_of "$incoming.code")" != "$code_digest" ]; then
+        remove_copy "$incoming"
+        rm -f "$incoming.sha256" "$incoming.code"
+        answer damaged "$code"
+        return 0
+    fi
+    rm -f "$incoming.code"
     # A job may add files beside the code, so directories are its own; the files stay read-only because they are shared.
     find "$incoming/code" -type d -exec chmod u+w {} + && mkdir -p "$incoming/logs" &&
         mv "$incoming.sha256" "$incoming/files.sha256" || return 1
     if ! mv -T "$incoming" "$final" 2>/dev/null; then
-        rm -rf "$incoming"
+        remove_copy "$incoming"
         [ -d "$final" ] || { answer problem "$incoming could not be renamed to $final on $(uname -n)"; return 1; }
     fi
     answer staged "$final"
 }
-
-# store_job WORKDIR EXPERIMENT_ID JOB_SH SECRETS: the batch script, and shell assignments that only the account can read
-# and the jobs source. Both are replaced by every launch: Slurm keeps a copy of the script of what is queued already.
-store_job() (
-    local dir=$1/experiments/$2
-    if ! write_whole "$dir/job.sh" "$3"; then
-        answer problem "$dir/job.sh could not be written on $(uname -n)"
-        exit 1
-    fi
-    umask 077
-    if ! write_whole "$dir/secrets.env" "$4"; then
-        answer problem "$dir/secrets.env could not be written on $(uname -n)"
-        exit 1
-    fi
-)

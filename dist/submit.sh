@@ -1,9 +1,13 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # LOCK_HELD is set by lock.sh, which follows in the program
 # The submission transaction: either the whole chain is in the queue, recorded and released, or the queue is as it was.
 #
-#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LEDGER_LINES HOLDER
+#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LAUNCH_TAG LEDGER_LINES HOLDER
+#   submit_files JOB_SH SECRETS
 #   submit_step  STEP CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…     AFTER: index of an earlier step, or empty
-#   submit_end   MANIFEST
+#   submit_end   MANIFEST COUNT
+#
+# Every step is submitted held, and all are released together at the end: whatever goes wrong before, nothing runs, not even
+# a request that arrives after it was given up. LAUNCH_TAG has a random part, so that a launch only ever sees its own jobs.
 #
 # Three outcomes of an sbatch call: it said no, it gave one id that carries our tag, or we do not know. The last is settled
 # by looking for the tag (the job name) in squeue and sacct; nothing is submitted again before that look found nothing.
@@ -17,7 +21,12 @@ SBATCH_PATIENCE=300 # sbatch itself retries for about two minutes when the contr
 trap '' PIPE HUP
 launcher_gone() { read -r -t 0 -u 3; }
 
-ledger() { printf '%s\n' "$1" >>"$DIR/ledger.jsonl" && { sync "$DIR/ledger.jsonl" 2>/dev/null || true; }; }
+ledger() {
+    local file=$DIR/ledger.jsonl
+    # A line that a full disk or a kill left half-written must not swallow this one.
+    if [ -s "$file" ] && [ -n "$(tail -c 1 "$file")" ]; then printf '\n' >>"$file" || return 1; fi
+    printf '%s\n' "$1" >>"$file" && { sync "$file" 2>/dev/null || true; }
+}
 now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
 
 lock_is_stale() {
@@ -26,23 +35,17 @@ lock_is_stale() {
     if [ "$host" = "$(uname -n)" ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
     # Both times are the file system's own, so clocks that differ between login nodes do not matter.
     : >"$dir.now" || return 1
-    local age=$(($(stat -c %Y "$dir.now") - $(stat -c %Y "$dir")))
+    local now made
+    now=$(stat -c %Y "$dir.now")
+    made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away while we looked
     rm -f "$dir.now"
-    [ $age -gt $LEASE ]
+    [ $((now - made)) -gt $LEASE ]
 }
 
 lock_renew() { touch "$LOCK_HELD"; }
 
-# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or starts with TAG and a dot.
-# Fails when squeue did not answer: an empty list then means nothing.
-queue_of() {
-    local tag=$1 rows said
-    rows=$(timeout 60 squeue -h -u "$(id -un)" -o '%F|%i|%T|%r|%E|%j' 2>"$SCRATCH") || return 1
-    if [ -s "$SCRATCH" ]; then return 1; fi # squeue may complain and exit 0
-    while IFS= read -r said; do
-        case ${said##*|} in "$tag" | "$tag".*) printf '%s\n' "$said" ;; esac
-    done <<<"$rows"
-}
+# An overtaken launch touches nothing any more but what carries its own tag.
+keep_lock() { lock_still_held && lock_renew; }
 
 # Sets FOUND to the base ids that carry the tag, newest knowledge of squeue and sacct together. Fails when squeue did not
 # answer. sacct may be absent (no accounting); squeue remembers an ended job for MinJobAge, which covers a launch.
@@ -60,7 +63,7 @@ look_up() {
 # 0 yes, 1 no (WRONG says how), 2 it is not our job or no job at all, 3 squeue did not answer.
 read_back() {
     local id=$1 wanted=$2 tag=$3 row base state dependency name
-    row=$(timeout 60 squeue -h -j "$id" -o '%F|%T|%E|%j' 2>"$SCRATCH") || {
+    row=$(timeout 60 squeue -a -h -j "$id" -o '%F|%T|%E|%j' 2>"$SCRATCH") || {
         grep -q 'Invalid job id' "$SCRATCH" && return 2
         return 3
     }
@@ -85,6 +88,9 @@ read_back() {
     fi
 }
 
+# What sbatch says when it does not know either (src/common/slurm_errno.c, and the system's words for a broken connection).
+LOST_ON_THE_WAY='timed out|Zero Bytes|Unable to contact|Unexpected message|I/O error|Message (send|receive)|[Cc]onnection|Communication|Transport|temporarily|standby'
+
 # Sets ID and CLUSTER. 0 submitted, 1 refused (REASON), 2 unknown and beyond settling here (REASON).
 sbatch_once() {
     local tag=$1 said status errors
@@ -99,17 +105,16 @@ sbatch_once() {
         [ -z "$errors" ] || answer note "sbatch said while it accepted $tag: $errors"
         return 0
     fi
-    # Only the controller's own refusals, and options sbatch does not take, are a no. Everything else is looked up with
-    # patience: a request that timed out may still be on its way in.
+    # The controller's own refusals, and options sbatch does not take, are a no. What got lost on the way is looked for with
+    # patience: the request may still be on its way in.
     local looks='0 1 2 4 8 15' pause answered=
-    case $errors in
-        *'Socket timed out'* | *'Zero Bytes'* | *'Unable to contact'* | *'Unexpected message'* | *'I/O error'*) ;;
-        *'Batch job submission failed:'*) looks='0 1' ;;
-        *) [ $status -eq 0 ] || [ $status -ge 124 ] || [ -z "$errors" ] || looks='0 1' ;;
-    esac
+    if [[ $errors == *'Batch job submission failed:'* || ( $status -ne 0 && $status -lt 124 && -n $errors ) ]] &&
+        ! [[ $errors =~ $LOST_ON_THE_WAY ]]; then
+        looks='0 1'
+    fi
     for pause in $looks; do
         sleep "$pause"
-        lock_renew
+        keep_lock || { REASON="another launch took the lock over"; return 1; }
         look_up "$tag" || continue
         answered=1
         case $FOUND in
@@ -134,32 +139,34 @@ sbatch_once() {
     return 3
 }
 
-ledger_release() { ledger "{\"event\":\"$1\",\"launch\":$2,\"job\":\"$3\",\"time\":\"$(now)\"}"; }
+ledger_release() { ledger "{\"event\":\"$1\",\"launch\":$2,\"job\":\"${3%% *}\",\"time\":\"$(now)\"}"; }
 
-# release LAUNCH ID: lets the first step go.
+# release LAUNCH 'ID ID …': lets the steps go, the last one first, so that none finds the one before it still held.
 release() {
-    local pause
+    local launch=$1 ids=() id pause
+    for id in $2; do ids=("$id" "${ids[@]}"); done
     for pause in 0 1 2 5 10; do
         sleep $pause
-        if timeout 60 scontrol release "$2" 2>"$SCRATCH"; then
-            ledger_release released "$1" "$2"
-            answer released "$2"
+        # One that has ended by now cannot be released and need not be.
+        if timeout 60 scontrol release "${ids[@]}" 2>"$SCRATCH" || ! grep -qv 'already completing or completed\|Invalid job id' "$SCRATCH"; then
+            ledger_release released "$launch" "$2"
+            answer released "${2%% *}"
             return 0
         fi
     done
-    answer held "$2" "$(<"$SCRATCH")"
+    answer held "${2%% *}" "$(<"$SCRATCH")"
 }
 
 submit_begin() {
     local workdir=$1 waited=0 lines=0 rows row launch
-    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4
+    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4 LAUNCH_TAG=$5
     DIR=$workdir/experiments/$EXPERIMENT
     SUBMITTED=()
     STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
 
-    until lock_try "$DIR/launch.lock" "$(uname -n) $$ $6"; do
+    until lock_try "$DIR/launch.lock" "$(uname -n) $$ $7"; do
         LOCK_HELD=
         [ $waited -gt 0 ] || answer waiting "$(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
         if [ $waited -ge $LOCK_PATIENCE ]; then
@@ -172,7 +179,7 @@ submit_begin() {
     done
 
     [ ! -e "$DIR/ledger.jsonl" ] || lines=$(wc -l <"$DIR/ledger.jsonl")
-    if [ "$lines" != "$5" ]; then
+    if [ "$lines" != "$6" ]; then
         answer changed "$lines"
         exit 0
     fi
@@ -182,16 +189,13 @@ submit_begin() {
     while IFS= read -r row; do
         [ -n "$row" ] || continue
         launch=${row##*.l}
-        launch=${launch%%.*}
+        launch=${launch%%[.-]*}
         if grep -qs "\"event\":\"releasing\",\"launch\":$launch," "$DIR/ledger.jsonl"; then
             answer alive "$row"
             rows=alive
-            case $row in
-                *'|JobHeldUser|'*)
-                    grep -q "\"event\":\"released\",\"launch\":$launch," "$DIR/ledger.jsonl" ||
-                        release "$launch" "${row%%|*}"
-                    ;;
-            esac
+            # It was about to release its chain and died over it.
+            grep -q "\"event\":\"released\",\"launch\":$launch," "$DIR/ledger.jsonl" ||
+                release "$launch" "$(sed -n "s/^{\"event\":\"submitted\",\"launch\":$launch,.*\"job\":\"\([0-9]*\)\".*/\1/p" "$DIR/ledger.jsonl" | tr '\n' ' ')"
         else
             leftover+=("${row%%|*}")
         fi
@@ -211,6 +215,7 @@ cancel_and_confirm() {
     for id; do ids=("$id" "${ids[@]}"); done
     for tries in 1 2 3 4 5 6 7 8 9 10; do
         timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
+        lock_still_held && lock_renew
         if rows=$(queue_of "$tag") && [ -z "$rows" ]; then
             for id in "${ids[@]}"; do
                 ledger "{\"event\":\"cancelled\",\"launch\":$LAUNCH,\"job\":\"$id\",\"time\":\"$(now)\"}" || return 1
@@ -222,17 +227,35 @@ cancel_and_confirm() {
     return 1
 }
 
+# roll_back WHY: takes back what this launch queued, found by tag, so that what sbatch queued without saying so goes too.
 roll_back() {
-    local why=$1 left
-    # By tag as well as by id: what sbatch queued without saying so goes too.
-    left=$(queue_of "$EXPERIMENT.l$LAUNCH" | cut -d'|' -f1 | sort -un | tr '\n' ' ')
-    read -r -a left <<<"$left"
-    if [ ${#left[@]} -eq 0 ] || cancel_and_confirm "$EXPERIMENT.l$LAUNCH" "${left[@]}"; then
+    local why=$1 rows ids=() id
+    if ! rows=$(queue_of "$LAUNCH_TAG"); then
+        # Not knowing is not a no. What is known goes; the next launch undoes the rest, which is held.
+        ids=("${SUBMITTED[@]}" ${ID:+"$ID"})
+        [ ${#ids[@]} -eq 0 ] || timeout 60 scancel "${ids[@]}" 2>/dev/null
+        answer unknown "$why; and squeue does not answer, so what is in the queue is not known"
+        exit 1
+    fi
+    while IFS='|' read -r id _; do [ -z "$id" ] || ids+=("$id"); done < <(cut -d'|' -f1 <<<"$rows" | sort -un)
+    if [ ${#ids[@]} -eq 0 ] || cancel_and_confirm "$LAUNCH_TAG" "${ids[@]}"; then
         answer refused "$why"
     else
-        answer stuck "$why" "${left[*]}"
+        answer stuck "$why" "${ids[*]}"
     fi
     exit 1
+}
+
+# submit_files JOB_SH SECRETS: what the jobs read that belongs to the launch, not the experiment. Slurm keeps a copy of the
+# script of what is queued already. Secrets are shell assignments that only the account can read; none given keeps the old.
+submit_files() {
+    write_whole "$DIR/job.sh" "$1" || roll_back "$DIR/job.sh could not be written on $(uname -n)"
+    if [ -n "$2" ] || [ ! -e "$DIR/secrets.env" ]; then
+        (
+            umask 077
+            write_whole "$DIR/secrets.env" "$2"
+        ) || roll_back "$DIR/secrets.env could not be written on $(uname -n)"
+    fi
 }
 
 submit_step() {
@@ -252,8 +275,7 @@ submit_step() {
         arguments+=("$argument")
     done
     if launcher_gone; then roll_back "the launcher went away before $tag was submitted"; fi
-    if ! lock_still_held; then roll_back "another launch took the lock over before $tag was submitted"; fi
-    lock_renew
+    keep_lock || roll_back "another launch took the lock over before $tag was submitted"
 
     while :; do
         (
@@ -286,6 +308,7 @@ submit_step() {
     local pause status=3
     for pause in 0 1 2 5 10; do
         sleep $pause
+        keep_lock || roll_back "another launch took the lock over while $tag was submitted"
         read_back "$ID" "$dependency" "$tag"
         status=$?
         [ $status -gt 1 ] || break
@@ -305,11 +328,18 @@ submit_step() {
 }
 
 submit_end() {
-    local first=${SUBMITTED[0]} pause
-    if ! write_whole "$DIR/manifest.json" "$1" || ! write_whole "$SAVE_DIR/.chain/manifest.json" "$1"; then
+    local manifest=$1 count=$2 rows queued
+    # Exactly what is on record is in the queue: a request that was given up for lost may have come in since.
+    rows=$(queue_of "$LAUNCH_TAG") || roll_back "squeue does not answer before the release"
+    queued=$(cut -d'|' -f1 <<<"$rows" | sort -u | tr '\n' ' ')
+    if [ "$queued" != "$(printf '%s\n' "${SUBMITTED[@]}" | sort -u | tr '\n' ' ')" ] || [ ${#SUBMITTED[@]} -ne "$count" ]; then
+        roll_back "the queue holds jobs ${queued}of this launch, and on record are ${SUBMITTED[*]}"
+    fi
+    if ! write_whole "$DIR/manifest.json" "$manifest" || ! write_whole "$SAVE_DIR/.chain/manifest.json" "$manifest"; then
         roll_back "the manifest could not be written to $DIR and $SAVE_DIR/.chain on $(uname -n)"
     fi
+    keep_lock || roll_back "another launch took the lock over before the release"
     # The intent is on record first: a launch that dies between the two is finished by the next one, not undone.
-    ledger_release releasing "$LAUNCH" "$first" || roll_back "$DIR/ledger.jsonl could not be written on $(uname -n)"
-    release "$LAUNCH" "$first"
+    ledger_release releasing "$LAUNCH" "${SUBMITTED[*]}" || roll_back "$DIR/ledger.jsonl could not be written on $(uname -n)"
+    release "$LAUNCH" "${SUBMITTED[*]}"
 }

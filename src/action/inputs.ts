@@ -64,18 +64,21 @@ function isCommand(text: string): text is Command {
 
 function secret(value: string): string {
   if (value.trim() === '') return value;
-  core.setSecret(value);
-  for (const line of value.split(/\r?\n/)) if (line.trim().length >= 4) core.setSecret(line.trim());
+  // A mask of a character or two would turn every log into asterisks, and hide outputs that happen to hold it.
+  for (const text of [value, ...value.split(/\r?\n/)].map((line) => line.trim())) if (text.length >= 4) core.setSecret(text);
   return value;
 }
 
 function secretsOf(text: string): Map<string, string> {
   const secrets = new Map<string, string>();
+  secret(text); // whatever is wrong with it, no line of it may be shown
   for (const line of text.split(/\r?\n/)) {
     if (line.trim() === '') continue;
     const equals = line.indexOf('=');
-    if (equals < 1) throw new Problem('a line of the input env is not NAME=value; the line is not shown because it may be a secret');
-    const name = line.slice(0, equals).trim();
+    const name = line.slice(0, Math.max(equals, 0)).trim();
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      throw new Problem('a line of the input env is not NAME=value; the line is not shown because it may be a secret');
+    }
     checkVariableName(name, 'input env');
     secrets.set(name, secret(line.slice(equals + 1)));
   }

@@ -75,7 +75,7 @@ function ofPullRequest(
   const action = String(payload['action'] ?? '');
   const called = /^launch:\s*(.+)$/.exec(label)?.[1]?.trim();
   const isOurs = action === 'labeled' && (label === 'launch' || called !== undefined);
-  if (!isOurs && inputs.config === '') {
+  if (!isOurs) {
     return {
       nothing:
         action === 'labeled'
@@ -90,7 +90,7 @@ function ofPullRequest(
     commit,
     refs: [`refs/pull/${number}/head`],
     pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
-    label: isOurs ? label : undefined,
+    label,
     called: called ?? (inputs.config || undefined),
     overrides: withLength(inputs.overrides, pull['labels']),
     actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),

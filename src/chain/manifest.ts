@@ -86,11 +86,21 @@ export function manifestOf(
 
 /** The launches an earlier manifest names; none when the text is not a manifest of this experiment. */
 export function launchesIn(text: string | undefined, id: string): readonly LaunchRecord[] {
-  if (text === undefined) return [];
+  const manifest = parsed(text);
+  return manifest?.id === id && Array.isArray(manifest.launches) ? manifest.launches : [];
+}
+
+/** The experiment file an earlier manifest names. */
+export function pathIn(text: string | undefined): string | undefined {
+  return parsed(text)?.path;
+}
+
+function parsed(text: string | undefined): Partial<Manifest> | undefined {
+  if (text === undefined) return undefined;
   try {
     const value = JSON.parse(text) as Partial<Manifest>;
-    return value.version === 1 && value.id === id && Array.isArray(value.launches) ? value.launches : [];
+    return value.version === 1 ? value : undefined;
   } catch {
-    return [];
+    return undefined;
   }
 }

@@ -19,6 +19,8 @@ export interface Submission {
 /** What a launch is going to submit. */
 export interface Plan {
   readonly launch: number;
+  /** What every tag of the launch begins with. */
+  readonly tag: string;
   readonly submissions: readonly Submission[];
 }
 
@@ -33,43 +35,53 @@ export function experimentDirectory(places: Places, id: string): string {
   return `${places.workdir}/experiments/${id}`;
 }
 
-/** The tag of a submission: what squeue and sacct show as the job's name. Starts with the id, so that one look finds all. */
-export function tagOf(id: string, launch: number, step: number, cell?: number): string {
-  return `${id}.l${launch}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+/** What tells one launch from another. */
+export interface LaunchName {
+  /** Counts from 1 over the life of the experiment. */
+  readonly launch: number;
+  /** The step it starts at, from 1. */
+  readonly firstStep: number;
+  /** Letters and digits nobody else has, so that a launch never takes the jobs of another for its own. */
+  readonly nonce: string;
 }
+
+const NEW: LaunchName = { launch: 1, firstStep: 1, nonce: '0' };
 
 /**
  * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; the first one held until the whole chain is on record.
+ * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
  *
  * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
  * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param launch counts from 1 over the life of the experiment
- * @param firstStep the step this launch starts at, from 1
  */
-export function planOf(experiment: Experiment, places: Places, launch = 1, firstStep = 1): Plan {
+export function planOf(experiment: Experiment, places: Places, name: LaunchName = NEW): Plan {
   const { settings, cells } = experiment;
+  const { firstStep } = name;
   const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-  const submissions: Submission[] = [submissionOf(experiment, places, launch, firstStep, firstStep, all)];
+  const submissions: Submission[] = [submissionOf(experiment, places, name, firstStep, all)];
   for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
     if (settings.chain.scope === 'array') {
-      submissions.push(submissionOf(experiment, places, launch, firstStep, step, all, { after: submissions.length - 1 }));
+      submissions.push(submissionOf(experiment, places, name, step, all, { after: submissions.length - 1 }));
       continue;
     }
     const before = submissions.length - cells.length;
     for (const { number } of cells) {
       const after = step === firstStep + 1 ? 0 : before + number;
-      submissions.push(submissionOf(experiment, places, launch, firstStep, step, String(number), { after, cell: number }));
+      submissions.push(submissionOf(experiment, places, name, step, String(number), { after, cell: number }));
     }
   }
-  return { launch, submissions };
+  return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
+}
+
+/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
+function launchTag(id: string, { launch, nonce }: LaunchName): string {
+  return `${id}.l${launch}-${nonce}`;
 }
 
 function submissionOf(
   experiment: Experiment,
   places: Places,
-  launch: number,
-  firstStep: number,
+  name: LaunchName,
   step: number,
   array: string,
   behind?: { readonly after: number; readonly cell?: number },
@@ -77,7 +89,7 @@ function submissionOf(
   const { settings } = experiment;
   const { chain } = settings;
   const directory = experimentDirectory(places, experiment.id);
-  const tag = tagOf(experiment.id, launch, step, behind?.cell);
+  const tag = `${launchTag(experiment.id, name)}.s${step}${behind?.cell === undefined ? '' : `.c${behind.cell}`}`;
   const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
   return {
     step,
@@ -89,8 +101,8 @@ function submissionOf(
       EXPERIMENT_DIR: directory,
       EXPERIMENT_COMMIT: experiment.commit,
       CHAIN_STEP: String(step),
-      CHAIN_LENGTH: String(firstStep - 1 + chain.nJobs),
-      CHAIN_LAUNCH: String(launch),
+      CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
+      CHAIN_LAUNCH: String(name.launch),
       CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
       CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
     },
@@ -104,7 +116,8 @@ function submissionOf(
       `--chdir=${directory}/code`,
       ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
       '--export=ALL',
-      behind === undefined ? '--hold' : `--dependency=${dependency}`,
+      '--hold',
+      ...(behind === undefined ? [] : [`--dependency=${dependency}`]),
       `--array=${array}`,
     ],
   };

@@ -1,3 +1,4 @@
+import { pathIn } from '../chain/manifest.ts';
 import { type Places, testArguments } from '../chain/plan.ts';
 import type { Code } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
@@ -22,6 +23,10 @@ export interface Probe {
   /** Is the code there already? */
   readonly codeStaged: boolean;
   readonly ledger: readonly LedgerLine[];
+  /** How many lines the ledger has, unreadable ones included; a launch goes on only while that is so. */
+  readonly ledgerLines: number;
+  /** Are there jobs of this experiment in the queue, whoever put them there? */
+  readonly queued: boolean;
   /** Text of the manifest of an earlier launch. */
   readonly manifest: string | undefined;
 }
@@ -61,6 +66,13 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
       `${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`,
     );
   }
+  const manifest = valuesOf('manifest')[0];
+  const other = pathIn(manifest);
+  if (other !== undefined && other !== experiment.path) {
+    throw new Problem(
+      `${experiment.id} on ${cluster.name} is ${other}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`,
+    );
+  }
   const [outcome, said = ''] = valuesOf('test-only');
   const stagedDigest = valuesOf('code')[0];
   if (stagedDigest !== undefined && stagedDigest !== code.digest) {
@@ -77,7 +89,9 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
     testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
     codeStaged: stagedDigest !== undefined,
     ledger: parseLedger(all('ledger')),
-    manifest: valuesOf('manifest')[0],
+    ledgerLines: all('ledger').length,
+    queued: answers.some((answer) => answer.key === 'queued'),
+    manifest,
   };
 }
 

@@ -100,6 +100,7 @@ export async function runProgram(connection: Connection, program: Program): Prom
   });
   program.signal?.removeEventListener('abort', stop);
   input.destroy();
+  program.data?.destroy();
   if (status === undefined) {
     const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
     throw new Unknown(

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { type Readable, Transform } from 'node:stream';
+import { pipeline, type Readable, Transform } from 'node:stream';
 import * as tar from 'tar-stream';
 import type { Places } from '../chain/plan.ts';
-import { filesOf, type StagedFile, secretAssignments } from '../chain/task.ts';
+import { filesOf, type StagedFile } from '../chain/task.ts';
 import { type Code, TreeListing } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
@@ -13,13 +13,18 @@ import { call, runChecked } from './shell.ts';
 /** The batch script as it is staged. */
 export const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
 
-/** Streams the commit's code into `code/{commit}`. @param onProgress bytes sent so far */
+/**
+ * Streams the commit's code into `code/{commit}`.
+ * @param onProgress bytes sent so far
+ * @param replace puts a copy that is there aside
+ */
 export async function stageCode(
   connection: Connection,
   cluster: Cluster,
   places: Places,
   code: Code,
   onProgress: (sent: number) => void,
+  replace = false,
 ): Promise<void> {
   let sent = 0;
   const counted = new Transform({
@@ -29,39 +34,39 @@ export async function stageCode(
       done(null, chunk);
     },
   });
-  const archive = code.open();
-  archive.on('error', (error) => counted.destroy(error));
+  // Ends both when either ends early, or git would wait for ever for somebody to read on.
+  pipeline(code.open(), counted, () => {});
   await runChecked(connection, {
     purpose: 'staging the code',
     parts: ['stage'],
     prelude: cluster.prelude,
-    calls: [call('stage_code', places.workdir, code.name, code.digest, nonce())],
-    data: archive.pipe(counted),
+    calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
+    data: counted,
     deadlineSeconds: 3600,
   });
 }
 
-/** Puts configs, run script, batch script and secrets into `experiments/{EXPERIMENT_ID}` with a copy of the code. */
+/**
+ * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
+ * @returns damaged when the staged code is no longer what was sent
+ */
 export async function stageExperiment(
   connection: Connection,
   cluster: Cluster,
   places: Places,
   experiment: Experiment,
   code: Code,
-  secrets: ReadonlyMap<string, string>,
-): Promise<void> {
+): Promise<'staged' | 'damaged'> {
   const files = filesOf(experiment, places.save);
-  await runChecked(connection, {
+  const answers = await runChecked(connection, {
     purpose: 'staging the experiment',
     parts: ['stage'],
     prelude: cluster.prelude,
-    calls: [
-      call('stage_experiment', places.workdir, code.name, experiment.id, digestOf(files), nonce(), places.save),
-      call('store_job', places.workdir, experiment.id, JOB_SCRIPT, secretAssignments(secrets)),
-    ],
+    calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
     data: packed(files),
     deadlineSeconds: 1800,
   });
+  return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
 }
 
 /** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */

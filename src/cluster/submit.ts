@@ -1,11 +1,12 @@
 import { experimentDirectory, type Places, type Plan, type Submission } from '../chain/plan.ts';
+import { secretAssignments } from '../chain/task.ts';
 import type { Experiment } from '../experiment/experiment.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
 import { quote } from '../shell-quote.ts';
 import type { Connection } from './connection.ts';
-import type { LedgerLine } from './ledger.ts';
 import { tidy } from './probe.ts';
 import { type Answer, call, runProgram, Unknown } from './shell.ts';
+import { JOB_SCRIPT } from './stage.ts';
 
 /** A job that is in the queue. */
 export interface SubmittedJob {
@@ -34,7 +35,10 @@ export interface SubmitOrder {
   readonly experiment: Experiment;
   readonly plan: Plan;
   readonly places: Places;
-  readonly ledger: readonly LedgerLine[];
+  /** Lines the ledger had when the plan was made. */
+  readonly ledgerLines: number;
+  /** For the jobs; none given leaves those of an earlier launch. */
+  readonly secrets: ReadonlyMap<string, string>;
   readonly manifest: string;
   /** Who holds the launch lock, for others to read. */
   readonly holder: string;
@@ -65,11 +69,13 @@ export async function submit(
         experiment.id,
         `${places.save}/${experiment.id}`,
         String(plan.launch),
-        String(order.ledger.length),
+        plan.tag,
+        String(order.ledgerLines),
         order.holder,
       ),
+      call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
       ...plan.submissions.map(stepCall),
-      call('submit_end', order.manifest),
+      call('submit_end', order.manifest, String(plan.submissions.length)),
     ],
     // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
     deadlineSeconds: 900 + 120 * plan.submissions.length,
@@ -110,6 +116,11 @@ export async function submit(
       after: after === undefined ? undefined : jobs[after]?.job,
       state: 'PENDING',
     });
+  }
+  if (jobs.length !== plan.submissions.length) {
+    throw new Unknown(
+      `${connection.name}: ${plan.submissions.length} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`,
+    );
   }
   return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? '') };
 }

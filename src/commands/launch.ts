@@ -49,7 +49,8 @@ export async function launch(order: LaunchOrder): Promise<Report> {
 async function launchOver(connection: Connection, cluster: Cluster, order: LaunchOrder, code: Code): Promise<Report | undefined> {
   const { experiment, progress, signal } = order;
   const seen = await probe(connection, cluster, experiment, code);
-  if (!seen.testOnly.accepted)
+  // A chain that is there already may itself be what fills a limit.
+  if (!seen.testOnly.accepted && !seen.queued)
     throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
   const { places } = seen;
   if (!seen.codeStaged) {
@@ -57,12 +58,19 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
     await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
   }
   progress(`staging ${experiment.id}`);
-  await stageExperiment(connection, cluster, places, experiment, code, order.secrets);
+  if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+    progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
+    await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
+    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+      throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
+    }
+  }
   await order.beforeSubmit();
   if (signal.aborted) throw new Problem('stopped before the first submission; nothing is in the queue');
 
-  const { launch: number, firstStep } = nextLaunch(seen.ledger);
-  const plan = planOf(experiment, places, number, firstStep);
+  const name = nextLaunch(seen.ledger);
+  const { firstStep } = name;
+  const plan = planOf(experiment, places, name);
   const earlier = launchesIn(seen.manifest, experiment.id);
   const manifest = manifestOf(
     experiment,
@@ -100,7 +108,8 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
       experiment,
       plan,
       places,
-      ledger: seen.ledger,
+      ledgerLines: seen.ledgerLines,
+      secrets: order.secrets,
       manifest: `${JSON.stringify(manifest)}\n`,
       holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
     },

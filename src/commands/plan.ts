@@ -1,4 +1,4 @@
-import { type Places, planOf } from '../chain/plan.ts';
+import { type LaunchName, type Places, planOf } from '../chain/plan.ts';
 import { connect } from '../cluster/connection.ts';
 import { nextLaunch } from '../cluster/ledger.ts';
 import { probe } from '../cluster/probe.ts';
@@ -14,9 +14,10 @@ import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command
 export async function plan(order: Order): Promise<Report> {
   const { experiment, credentials, progress } = order;
   const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+  for (const cell of experiment.cells) cell.config(); // what cannot be written is better known now
   const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
   let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
-  let next = { launch: 1, firstStep: 1 };
+  let next: LaunchName | undefined;
   if (experiment.cluster === undefined || credentials === undefined) {
     notes.push(
       `Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`,
@@ -37,6 +38,6 @@ export async function plan(order: Order): Promise<Report> {
       connection.close();
     }
   }
-  const planned = planOf(experiment, places, next.launch, next.firstStep);
+  const planned = planOf(experiment, places, next);
   return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
 }

@@ -29,6 +29,8 @@ export async function codeOf(repo: Repo, commit: string, exclude: readonly strin
   const open = () =>
     gitStream(repo, [
       ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
+      // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+      ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
       ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
     ]);
   const lfsPointers: string[] = [];

@@ -1,5 +1,4 @@
 import { basename, matchesGlob } from 'node:path';
-import type { YAMLMap } from 'yaml';
 import { Problem } from '../problem.ts';
 import { parseSource, rootOf, type Source, textOf, withRoot } from './document.ts';
 import { entriesAt, fileAt, type Repo, repoPath } from './git.ts';
@@ -51,16 +50,15 @@ export async function loadExperiment(
 
 /** The pure part of loadExperiment. */
 export function experimentFrom(source: Source, commit: string, config: RepoConfig, given: readonly Override[]): Experiment {
-  const original = rootOf(source);
   // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
   const overrides = given
     .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
-    .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, original, config));
-  const root = applyOverrides(source, original, overrides);
-  const grid = gridOf(source, root);
-  const settings = readSettings(source, grid.cell(0).root, config.defaults);
+    .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
+  const changed = applyOverrides(source, overrides);
+  const grid = gridOf(changed);
+  const settings = readSettings(changed, grid.cell(0).root, config.defaults);
   const name = settings.name ?? basename(source.file).replace(/\.ya?ml$/, '');
-  const cells = cellsOf(source, grid, config, settings);
+  const cells = cellsOf(changed, grid, config, settings);
   return {
     id: experimentId(name, commit, hashOfOverrides(overrides)),
     name,
@@ -73,8 +71,8 @@ export function experimentFrom(source: Source, commit: string, config: RepoConfi
   };
 }
 
-function clusterWritten(source: Source, root: YAMLMap, config: RepoConfig): string | undefined {
-  return readSettings(source, gridOf(source, root).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
+function clusterWritten(source: Source, config: RepoConfig): string | undefined {
+  return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
 }
 
 function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings): ExperimentCell[] {

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { posix } from 'node:path';
-import type { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { messageOf, Problem } from '../problem.ts';
 
 /** A checkout of the repository on this machine. Everything is read from its objects, never from its work tree. */
@@ -34,15 +34,21 @@ export function git(repo: Repo, args: readonly string[], options: GitOptions = {
 /** The stdout of a git command as a stream that fails when git does. */
 export function gitStream(repo: Repo, args: readonly string[]): Readable {
   const child = spawn('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const out = new PassThrough();
   let said = '';
   child.stderr.on('data', (chunk: Buffer) => {
     said = (said + chunk.toString()).slice(-4000);
   });
-  child.on('error', (error) => child.stdout.destroy(error));
+  // The end of its output is the end of the stream only once git has said that all is well.
+  child.stdout.pipe(out, { end: false });
+  child.on('error', (error) => out.destroy(error));
   child.on('close', (code) => {
-    if (code !== 0) child.stdout.destroy(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${said.trim()}`));
+    if (code === 0) out.end();
+    else out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
   });
-  return child.stdout;
+  // Nobody reads on: git must not wait for ever to be read.
+  out.on('close', () => child.kill());
+  return out;
 }
 
 async function hasCommit(repo: Repo, commit: string): Promise<boolean> {

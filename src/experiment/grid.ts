@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
 import { Problem } from '../problem.ts';
-import { keyText, placeOf, resolved, type Source } from './document.ts';
+import { keyText, placeOf, resolved, rootOf, type Source } from './document.ts';
 
 /** What the grid chose for one cell: dotted path to the spelled value. */
 export type Choices = ReadonlyMap<string, string>;
@@ -18,8 +18,8 @@ export interface Grid {
   cell(number: number): Cell;
 }
 
-// Slurm's own ceiling: MaxArraySize may be at most 4000001 (slurm.conf(5)).
-const MOST_CELLS = 4_000_000;
+// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
+const MOST_CELLS = 100_000;
 
 /**
  * The cartesian product of every `^key` list in the document.
@@ -28,11 +28,11 @@ const MOST_CELLS = 4_000_000;
  * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
  * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
  */
-export function gridOf(source: Source, root: YAMLMap): Grid {
-  const whole = axisOfMap(source, root, '');
+export function gridOf(source: Source): Grid {
+  const whole = axisOfMap(source, rootOf(source), '');
   if (whole.size > MOST_CELLS) {
     throw new Problem(
-      `${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; no Slurm takes an array of more than ${MOST_CELLS.toLocaleString('en')}`,
+      `${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`,
     );
   }
   return {

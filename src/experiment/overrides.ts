@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { isMap, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
+import { isAlias, isCollection, isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
 import { Problem } from '../problem.ts';
-import { keyText, nodeFromText, resolved, type Source } from './document.ts';
+import { keyText, nodeFromText, resolved, rootOf, type Source, withRoot } from './document.ts';
 import { didYouMean } from './spelling.ts';
 
 /** `path=value`, the value typed as yaml; `+path=value` may make a path that is not there. */
@@ -59,9 +59,9 @@ function words(text: string): string[] {
  * the other way round.
  * @throws Problem for a path that does not exist and was not written with +.
  */
-export function applyOverrides(source: Source, root: YAMLMap, overrides: readonly Override[]): YAMLMap {
-  const changed = root.clone() as YAMLMap;
-  for (const override of overrides) set(source, changed, override);
+export function applyOverrides(source: Source, overrides: readonly Override[]): Source {
+  const changed = withRoot(source, rootOf(source).clone() as YAMLMap);
+  for (const override of overrides) set(changed, rootOf(changed), override);
   return changed;
 }
 
@@ -73,8 +73,9 @@ function set(source: Source, root: YAMLMap, override: Override): void {
     const last = index === segments.length - 1;
     const soFar = segments.slice(0, index + 1).join('.');
     if (isSeq(here) && /^\d+$/.test(segment) && Number(segment) < here.items.length) {
-      if (last) here.items[Number(segment)] = value;
-      else here = resolved(source, here.items[Number(segment)]);
+      const item = here.items[Number(segment)] as Node;
+      if (last) here.items[Number(segment)] = inPlaceOf(item, value);
+      else here = throughNoAlias(source, item, override, soFar);
       return;
     }
     if (!isMap(here)) {
@@ -96,9 +97,25 @@ function set(source: Source, root: YAMLMap, override: Override): void {
       // One key remains, with the ^ the override wrote, even where the document had the key both ways.
       here.items = (here.items as Pair[]).filter((item) => item === pair || keyText(item).replace(/^\^/, '') !== bare);
       if (keyText(pair) !== segment) pair.key = Object.assign((pair.key as Scalar).clone(), { value: segment, source: segment });
-      pair.value = value;
-    } else here = resolved(source, pair.value);
+      pair.value = inPlaceOf(pair.value, value);
+    } else here = throughNoAlias(source, pair.value, override, soFar);
   });
+}
+
+/** What an alias elsewhere stands for stays under its anchor. */
+function inPlaceOf(old: unknown, value: Node): Node {
+  if ((isScalar(old) || isCollection(old)) && old.anchor && !isAlias(value)) (value as Scalar | YAMLMap).anchor = old.anchor;
+  return value;
+}
+
+/** Changing what is behind an alias would change it in other places too. */
+function throughNoAlias(source: Source, node: unknown, override: Override, soFar: string): Node | undefined {
+  if (isAlias(node)) {
+    throw new Problem(
+      `override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override what the anchor &${node.source} stands for, or write the value out`,
+    );
+  }
+  return resolved(source, node);
 }
 
 /**

@@ -129,7 +129,7 @@ export function readSettings(source: Source, root: YAMLMap, defaults?: { source:
       baseUrl: optional(wandb.get('base_url'), webAddress),
     },
     env: environment(layers),
-    exclude: optional(code.get('exclude'), lines) ?? [],
+    exclude: optional(code.get('exclude'), patterns) ?? [],
   };
 }
 
@@ -151,13 +151,29 @@ export const SETTING_KEYS: readonly string[] = [
 
 function find(layers: Layers, key: string): Found | undefined {
   for (const { source, map } of layers) {
-    const pair = (map.items as Pair[]).find((item) => keyText(item) === key);
+    const pair = pairsOf(source, map).find((item) => keyText(item) === key);
     const node = resolved(source, pair?.value);
     if (node !== undefined && !(isScalar(node) && node.value === null)) {
       return { node, source, place: placeOf(source, node), path: key };
     }
   }
   return undefined;
+}
+
+/**
+ * The pairs of a mapping with those a merge key `<<` brings in behind them (https://yaml.org/type/merge.html): training code
+ * that reads the same file sees them too. The first of two with one key counts.
+ */
+function pairsOf(source: Source, map: YAMLMap): Pair[] {
+  const pairs = map.items as Pair[];
+  const merged = pairs
+    .filter((pair) => keyText(pair) === '<<')
+    .flatMap((pair) => {
+      const value = resolved(source, pair.value);
+      return isSeq(value) ? value.items.map((item) => resolved(source, item)) : [value];
+    })
+    .flatMap((value) => (isMap(value) ? pairsOf(source, value) : []));
+  return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
 }
 
 /** The keys of a section over all layers. A null value counts as not said. */
@@ -167,7 +183,7 @@ function entries(layers: Layers, name: string): Map<string, Found & { keyPlace: 
     const found = find([{ source, map }], name);
     if (found === undefined) continue;
     if (!isMap(found.node)) throw new Problem(`${name} must hold keys and values`, found.place);
-    for (const pair of found.node.items as Pair[]) {
+    for (const pair of pairsOf(source, found.node)) {
       const key = keyText(pair);
       const node = resolved(source, pair.value);
       if (all.has(key) || node === undefined) continue;
@@ -235,6 +251,15 @@ function lines(found: Found): string[] {
     if (node === undefined) throw wrong(found, 'text or a list of texts');
     return command({ ...found, node, place: placeOf(found.source, node), path: `${found.path}[${index}]` });
   });
+}
+
+/** git pathspecs, from the top of the repository. */
+function patterns(found: Found): string[] {
+  const all = lines(found);
+  if (all.some((pattern) => pattern.startsWith('/') || pattern.split('/').includes('..'))) {
+    throw wrong(found, 'patterns of paths from the top of the repository, such as data/**');
+  }
+  return all;
 }
 
 function integer(least: number, most: number): (found: Found) => number {

@@ -6,6 +6,14 @@
 
 exec 4>&1 1>&2
 
+# What a start-up file or a prelude may have switched on would change what the text below means.
+set +efuC
+shopt -u failglob nullglob dotglob
+# These change what the Slurm commands show, in an account that sets them.
+for name in $(compgen -e); do
+    case $name in SQUEUE_* | SACCT_* | SCONTROL_* | SCANCEL_* | SINFO_*) unset "$name" ;; esac
+done
+
 answer() {
     local line="$MARK $1" value
     shift
@@ -60,6 +68,21 @@ write_whole() {
     local hidden
     hidden=$1.new.$(uname -n).$$
     printf '%s' "$2" >"$hidden" && mv -f "$hidden" "$1"
+}
+
+# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or goes on behind it with a dot or
+# a hyphen. Fails when squeue did not answer: an empty list then means nothing.
+queue_of() {
+    local tag=$1 rows row said
+    said=$(mktemp) || return 1
+    if ! rows=$(timeout 60 squeue -a -h -u "$(id -un)" -o '%F|%i|%T|%r|%E|%j' 2>"$said") || [ -s "$said" ]; then
+        rm -f "$said" # squeue may complain and exit 0
+        return 1
+    fi
+    rm -f "$said"
+    while IFS= read -r row; do
+        case ${row##*|} in "$tag" | "$tag"[.-]*) printf '%s\n' "$row" ;; esac
+    done <<<"$rows"
 }
 
 sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }

@@ -41,6 +41,13 @@ probe() {
     if [ -d "$workdir/code/$code_name" ]; then
         answer code "$(sha256_of "$workdir/code/$code_name.sha256")"
     fi
+    local rows
+    if rows=$(queue_of "$id"); then
+        [ -z "$rows" ] || answer queued
+    else
+        answer problem "squeue does not answer on $(uname -n)"
+        return 1
+    fi
     local dir=$workdir/experiments/$id line
     if [ -s "$dir/ledger.jsonl" ]; then
         while IFS= read -r line; do answer ledger "$line"; done <"$dir/ledger.jsonl"

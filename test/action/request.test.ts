@@ -57,6 +57,14 @@ test('only the label of the event counts', () => {
   assert.ok('nothing' in ask(labeled('launch', { action: 'synchronize' })));
 });
 
+test('an input config changes what plain launch means, and not which events launch', () => {
+  const given = { config: 'configs/x.yaml' };
+  assert.equal(request(labeled('launch'), given).called, 'configs/x.yaml');
+  assert.equal(request(labeled('launch:smoke'), given).called, 'smoke');
+  assert.ok('nothing' in ask(labeled('documentation'), given));
+  assert.ok('nothing' in ask(labeled('launch', { action: 'closed' }), given));
+});
+
 test('chain:<N> sets the length, an input comes before it', () => {
   assert.deepEqual(request(labeled('launch', { labels: ['chain:4'] })).overrides, [{ path: 'chain.n_jobs', value: '4', mayAdd: true }]);
   const given = [{ path: 'chain.n_jobs', value: '9', mayAdd: true }];

@@ -24,8 +24,8 @@ test('the exact sbatch arguments of a chain', () => {
     '--partition=h100',
     '--gres=gpu:1',
     '--exclusive',
-    `--job-name=smoke-1a2b3c4d5e6f.l1.s${step}`,
-    `--comment=smoke-1a2b3c4d5e6f.l1.s${step}`,
+    `--job-name=smoke-1a2b3c4d5e6f.l1-0.s${step}`,
+    `--comment=smoke-1a2b3c4d5e6f.l1-0.s${step}`,
     `--output=/w/experiments/smoke-1a2b3c4d5e6f/logs/${step}_%A_%a.out`,
     '--open-mode=append',
     '--chdir=/w/experiments/smoke-1a2b3c4d5e6f/code',
@@ -36,8 +36,8 @@ test('the exact sbatch arguments of a chain', () => {
     submissions.map((submission) => submission.arguments),
     [
       [...common(1), '--hold', '--array=0-2%2'],
-      [...common(2), '--dependency=afterany:@', '--array=0-2%2'],
-      [...common(3), '--dependency=afterany:@', '--array=0-2%2'],
+      [...common(2), '--hold', '--dependency=afterany:@', '--array=0-2%2'],
+      [...common(3), '--hold', '--dependency=afterany:@', '--array=0-2%2'],
     ],
   );
   assert.deepEqual(
@@ -57,12 +57,12 @@ test('the exact sbatch arguments of a chain', () => {
 });
 
 test('a later launch counts its steps on', () => {
-  const { submissions } = planOf(experiment('chain: {n_jobs: 2}\n'), PLACES, 3, 5);
+  const { submissions } = planOf(experiment('chain: {n_jobs: 2}\n'), PLACES, { launch: 3, firstStep: 5, nonce: 'ab' });
   assert.deepEqual(
     submissions.map((submission) => [submission.tag, submission.environment['CHAIN_STEP'], submission.environment['CHAIN_LENGTH']]),
     [
-      ['smoke-1a2b3c4d5e6f.l3.s5', '5', '6'],
-      ['smoke-1a2b3c4d5e6f.l3.s6', '6', '6'],
+      ['smoke-1a2b3c4d5e6f.l3-ab.s5', '5', '6'],
+      ['smoke-1a2b3c4d5e6f.l3-ab.s6', '6', '6'],
     ],
   );
 });

@@ -41,3 +41,32 @@ test('a refusal at the third step takes the first two back, and nothing has run'
   assert.equal(again.outputs['state'], 'submitted', again.log);
   assert.equal(queue().split('\n').length, 12);
 });
+
+test('a chain that itself fills the limit is reported, not refused', async () => {
+  const lab = labs[0];
+  assert.ok(lab);
+  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=12');
+  const result = await lab.dispatch({ config: 'limit' });
+  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=-1');
+  assert.equal(result.outputs['state'], 'alive', result.log);
+});
+
+test('a chain in a hidden partition is seen', async () => {
+  slurm(cluster, 'scontrol', 'update', 'PartitionName=h100', 'Hidden=YES');
+  const lab = await makeLab(cluster, 'hidden');
+  labs.push(lab);
+  lab.commit({ 'configs/hidden.yaml': regression(lab, { name: 'hidden', secondsPerStep: 1 }) });
+  assert.equal((await lab.dispatch({ config: 'hidden' })).outputs['state'], 'submitted');
+  assert.equal((await lab.dispatch({ config: 'hidden' })).outputs['state'], 'alive');
+});
+
+test('more tasks than the cluster holds jobs is refused with the sum', async () => {
+  const lab = labs[0];
+  assert.ok(lab);
+  const result = await lab.dispatch({
+    config: 'limit',
+    n_jobs: '1000',
+    overrides: `train.^lr=[${Array.from({ length: 20 }, (_, index) => index).join(', ')}]`,
+  });
+  assert.match(result.errors[0] ?? '', /asks for 20 cells × 1000 steps = 20000 tasks, and entropy holds at most 10000 jobs .*MaxJobCount/);
+});

@@ -237,3 +237,9 @@ test('a workdir that cannot be written', async () => {
     /\/proc\/chain\/code cannot be written on .* by chain\d+/,
   );
 });
+
+test('an upload nobody takes ends the run, however large it is', async () => {
+  const lab = await newLab({ clusterFields: { workdir: '/proc/chain' } });
+  lab.commit({ 'configs/good.yaml': regression(lab), 'data.bin': 'x'.repeat(20_000_000) });
+  assert.match(refusedCleanly(lab, await lab.dispatch({ config: 'good' })), /cannot be written/);
+});

@@ -143,6 +143,38 @@ test('the code of a commit is read-only, and code that was changed behind our ba
   assert.match(second.errors[0] ?? '', /is not the code of commit [0-9a-f]{12}: its recorded digest is/);
 });
 
+test('staged code that lost a file is sent again before anything runs from it', async () => {
+  const lab = await newLab('purged');
+  const commit = lab.commit({ 'configs/run.yaml': regression(lab, { name: 'purged', nSteps: 30, nJobs: 1 }), 'src/lib.py': 'x = 1\n' });
+  const first = await lab.dispatch({ config: 'run' });
+  await endOf(cluster, [first.outputs['job-ids'] ?? '']);
+  const code = join(lab.workdir, 'code', commit);
+  asUser(cluster, `chmod u+w ${code}/src && rm -f ${code}/src/lib.py`);
+  const second = await lab.dispatch({ config: 'run', overrides: 'train.lr=0.2' });
+  assert.equal(second.code, 0, second.log);
+  assert.match(second.log, /was changed or purged since it was staged; sending it again, the old one is kept aside/);
+  for (const place of [code, join(lab.workdir, 'experiments', second.outputs['experiment-id'] ?? '', 'code')])
+    assert.ok(existsSync(join(place, 'src/lib.py')), place);
+  await endOf(cluster, [second.outputs['job-ids'] ?? '']);
+});
+
+test('where hard links across folders are refused the experiment gets a copy', async () => {
+  const elsewhere = execFileSync('mktemp', ['-d'], { encoding: 'utf8' }).trim();
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'tmpfs', elsewhere]);
+  try {
+    const lab = await newLab('nolinks');
+    asUser(cluster, `mkdir -p ${lab.workdir} && ln -s ${elsewhere} ${lab.workdir}/code`);
+    lab.commit({ 'configs/run.yaml': regression(lab, { name: 'nolinks', nSteps: 30, nJobs: 1 }), 'src/deep/lib.py': 'x = 1\n' });
+    const result = await lab.dispatch({ config: 'run' });
+    assert.equal(result.code, 0, result.log);
+    const own = join(lab.workdir, 'experiments', result.outputs['experiment-id'] ?? '', 'code/src/deep/lib.py');
+    assert.equal(asUser(cluster, `stat -c %h ${own}`), '1');
+    await endOf(cluster, [result.outputs['job-ids'] ?? '']);
+  } finally {
+    execFileSync('umount', [elsewhere]);
+  }
+});
+
 test('submodules, LFS pointers and excluded files are told, and none of them stops a launch', async () => {
   const lab = await newLab('parts', { config: 'defaults: {code: {exclude: ["data/**", "*.bin"]}}\n' });
   lab.commit({

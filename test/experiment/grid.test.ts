@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseSource, rootOf, textOf, withRoot } from '../../src/experiment/document.ts';
+import { parseSource, textOf, withRoot } from '../../src/experiment/document.ts';
 import { gridOf } from '../../src/experiment/grid.ts';
 
 function cells(text: string): { texts: string[]; choices: Record<string, string>[] } {
   const source = parseSource('x.yaml', text);
-  const grid = gridOf(source, rootOf(source));
+  const grid = gridOf(source);
   const all = Array.from({ length: grid.size }, (_, number) => grid.cell(number));
   return { texts: all.map((cell) => textOf(withRoot(source, cell.root))), choices: all.map((cell) => Object.fromEntries(cell.choices)) };
 }
@@ -74,7 +74,7 @@ test('a grid in a deep mapping leaves comments and everything beside it alone', 
 
 test('a big grid is counted, not made', () => {
   const source = parseSource('x.yaml', `${Array.from({ length: 12 }, (_, key) => `^k${key}: [1, 2, 3, 4, 5]`).join('\n')}\n`);
-  assert.throws(() => gridOf(source, rootOf(source)), /^Problem: x\.yaml: the grid has 244,140,625 cells/);
+  assert.throws(() => gridOf(source), /^Problem: x\.yaml: the grid has 244,140,625 cells/);
 });
 
 for (const [what, text, message] of [

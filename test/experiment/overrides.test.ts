@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseSource, rootOf, textOf, withRoot } from '../../src/experiment/document.ts';
+import { parseSource, textOf } from '../../src/experiment/document.ts';
 import { applyOverrides, parseOverrides } from '../../src/experiment/overrides.ts';
 
 function apply(text: string, overrides: string): string {
   const source = parseSource('x.yaml', text);
-  return textOf(withRoot(source, applyOverrides(source, rootOf(source), parseOverrides(overrides))));
+  return textOf(applyOverrides(source, parseOverrides(overrides)));
 }
 
 test('splits at white space, but not inside quotes and brackets', () => {
@@ -41,6 +41,13 @@ test('a path names a grid with and without its ^', () => {
 
 test('+ adds, with the mappings on the way', () => {
   assert.equal(apply('a: 1\n', '+b.c.d=2'), 'a: 1\nb:\n  c:\n    d: 2\n');
+});
+
+test('an anchor goes with the place, so what is an alias of it follows', () => {
+  assert.equal(apply('a: &x 1\nb: *x\n', 'a=5'), 'a: &x 5\nb: *x\n');
+  assert.equal(apply('a: &x {c: 1}\nb: *x\n', 'a.c=5'), 'a: &x {c: 5}\nb: *x\n');
+  assert.equal(apply('a: &x 1\nb: *x\n', 'b=5'), 'a: &x 1\nb: 5\n');
+  assert.throws(() => apply('a: &x {c: 1}\nb: *x\n', 'b.c=5'), /b is the alias \*x in x\.yaml; override what the anchor &x stands for/);
 });
 
 for (const [what, overrides, message] of [

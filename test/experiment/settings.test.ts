@@ -32,7 +32,7 @@ test('defaults of the repo fill in key by key, and the experiment wins', () => {
     'defaults:\n  run: make train\n  save: {path: $WORK/ckpt, complete: .metadata}\n  slurm: {partition: a, gres: gpu:1}\n  env: {A: 1, B: 2}\n';
   const { settings } = load('slurm: {partition: b}\nenv: {B: 3}\n', { config });
   assert.equal(settings.run, 'make train');
-  assert.deepEqual(settings.save, { path: '$WORK/ckpt', complete: '.metadata' });
+  assert.deepEqual(settings.save, { path: '$WORK/ckpt', complete: '.metadata', prefix: 'step_', step: 'index' });
   assert.deepEqual(Object.fromEntries(settings.slurm), { partition: 'b', gres: 'gpu:1' });
   assert.deepEqual(Object.fromEntries(settings.env), { A: '1', B: '3' });
 });
@@ -48,6 +48,20 @@ test('slurm options take - and _, flags and spelled numbers; null and false mean
     time: '2-00:00:00',
     nodes: '007',
   });
+});
+
+test('merge keys are read as training code reads them', () => {
+  const { settings } = load(`common: &c\n  slurm: {gres: gpu:2, time: "1:00:00"}\n  n_steps: 7\nsmall: &s {time: "5"}\n<<: *c\n${BASE}`);
+  assert.deepEqual(Object.fromEntries(settings.slurm), { gres: 'gpu:2', time: '1:00:00' });
+  assert.equal(settings.nSteps, 7);
+  assert.equal(load(`small: &s {time: 5, gres: gpu}\nslurm: {<<: *s, time: 9}\n${BASE}`).settings.slurm.get('time'), '9');
+});
+
+test('overrides reach what an alias stands for', () => {
+  const text = `res: &r {time: 60}\nslurm: *r\n${BASE}`;
+  const { settings, cells } = load(text, { overrides: 'res.time=120' });
+  assert.equal(settings.slurm.get('time'), '120');
+  assert.match(cells[0]?.config() ?? '', /res: &r \{time: 120\}\nslurm: \*r/);
 });
 
 test('n_steps may be in the grid and is read per cell', () => {
@@ -105,6 +119,7 @@ for (const [what, text, message] of [
   ['a variable that is no name', `${BASE}env: {"A B": x}\n`, /not a name an environment variable can have/],
   ['slurm options that differ between cells', `${BASE}slurm: {^time: [1, 2]}\n`, /slurm differs between cell 0 and cell 1/],
   ['a line end in an option', `${BASE}slurm: {comment: "a\\nb"}\n`, /slurm\.comment is .* one line of text/],
+  ['a pattern out of the repo', `${BASE}code: {exclude: [../x]}\n`, /code\.exclude is "a list"; it must be patterns of paths from the top/],
   ['an option twice', `${BASE}slurm: {mem-per-gpu: 1, mem_per_gpu: 2}\n`, /given twice/],
 ] as const) {
   test(`refused with its place: ${what}`, () => {
