@@ -156,8 +156,9 @@ export CHECKPOINT_DIR RESUME_FROM RESUME_STEP NEXT_STEP
 export WANDB_RUN_ID=$EXPERIMENT_ID-$CELL WANDB_RESUME=allow WANDB_RUN_GROUP=$EXPERIMENT_ID WANDB_NAME=$EXPERIMENT_ID-$CELL
 # srun would otherwise take --export from the submission, which some sites set to NONE.
 export SLURM_EXPORT_ENV=ALL
-# torchrun passes on the signals it knows of and dies of the others (torch/distributed/elastic/multiprocessing/api.py).
-export TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2
+# torchrun passes on the signals it is told of and dies of the others (torch/distributed/run.py, --signals-to-handle; it takes
+# its options from PET_* variables).
+export PET_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2
 
 child='' interrupted=''
 # The whole group gets the signal, so that srun, torchrun and plain children all see it.
