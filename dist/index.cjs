@@ -75418,6 +75418,8 @@ function requestOf(context, inputs) {
     if (inputs.config === '') {
         throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
     }
+    if (!/^[0-9a-f]{40}$/.test(context.sha))
+        throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
     return {
         command: inputs.command,
         commit: context.sha,
@@ -75586,6 +75588,7 @@ function submissionOf(experiment, places, name, step, array, behind) {
             CHAIN_LAUNCH: String(name.launch),
             CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
             CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
         },
         arguments: [
             ...resourceArguments(experiment),
@@ -76143,6 +76146,7 @@ async function probe(connection, cluster, experiment, code) {
         codeStaged: stagedDigest !== undefined,
         ledger: parseLedger(all('ledger')),
         ledgerLines: all('ledger').length,
+        cellsDone: Number(valuesOf('complete')[0] ?? 0),
         queued: answers.some((answer) => answer.key === 'queued'),
         manifest,
     };
@@ -76901,10 +76905,26 @@ async function launch(order) {
 async function launchOver(connection, cluster, order, code) {
     const { experiment, progress, signal } = order;
     const seen = await probe(connection, cluster, experiment, code);
+    const { places } = seen;
+    const earlier = launchesIn(seen.manifest, experiment.id);
+    if (!seen.queued && earlier.length > 0 && seen.cellsDone === experiment.cells.length) {
+        progress(`${experiment.id} is complete`);
+        const basis = await reportBasis(order, places, planOf(experiment, places));
+        return {
+            ...basis,
+            command: 'launch',
+            state: 'complete',
+            launcher: earlier.at(-1) ?? basis.launcher,
+            steps: Math.max(...earlier.flatMap((one) => one.steps)),
+            jobs: [],
+            submissions: [],
+            commands: undefined,
+            notes: [],
+        };
+    }
     // A chain that is there already may itself be what fills a limit.
     if (!seen.testOnly.accepted && !seen.queued)
         throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
-    const { places } = seen;
     if (!seen.codeStaged) {
         progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
         await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
@@ -76923,7 +76943,6 @@ async function launchOver(connection, cluster, order, code) {
     const name = nextLaunch(seen.ledger);
     const { firstStep } = name;
     const plan = planOf(experiment, places, name);
-    const earlier = launchesIn(seen.manifest, experiment.id);
     const manifest = manifestOf(experiment, code, places, plan, {
         ...order.launcher,
         slurm: seen.slurm,
@@ -77482,7 +77501,7 @@ function parts(report, cellsShown) {
         details('checkpoint layout', layout(report)),
         ...(report.jobs.length > 0 ? [details('chain diagram', diagram(report))] : []),
         ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
-        details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report)),
+        ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
     ];
 }
 function headline(report) {
@@ -77491,6 +77510,8 @@ function headline(report) {
             return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
         case 'submitted':
             return `submitted, ${count(report.steps, 'step')}`;
+        case 'complete':
+            return 'complete: every cell is done, nothing was submitted';
         case 'alive':
             return 'in the queue already; nothing new was submitted';
         default:
@@ -77648,7 +77669,7 @@ async function run() {
         const request = requestOf({
             eventName: github_context.eventName,
             payload: github_context.payload,
-            sha: github_context.sha,
+            sha: github_context.sha ?? '',
             actors: [github_context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
         }, inputs);
         if ('nothing' in request) {

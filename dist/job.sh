@@ -28,43 +28,72 @@ say "$EXPERIMENT_ID: step $CHAIN_STEP of $CHAIN_LENGTH, cell $CELL, job ${ARRAY}
 mkdir -p "$CHECKPOINT_DIR" "$RECORDS" || exit 73
 shopt -s nullglob dotglob
 # Set in an account, these change what the Slurm commands below show.
-for name in $(compgen -e); do case $name in SQUEUE_* | SCANCEL_*) unset "$name" ;; esac; done
+for name in $(compgen -e); do case $name in SQUEUE_* | SCANCEL_* | SLURM_CLUSTERS) unset "$name" ;; esac; done
+
+# A signal before there is anybody to pass it on to: leave, and say so on record if the cell is ours.
+# shellcheck disable=SC2154 # name is what the trap calls it with
+leave() {
+    say "got $1 before the run began; leaving"
+    [ -z "$LOCK_HELD" ] || journal left "\"signal\":\"$1\""
+    exit $((128 + $(kill -l "$1")))
+}
+LOCK_HELD=''
+for name in USR1 USR2 TERM; do
+    # shellcheck disable=SC2064 # the name of now
+    trap "leave $name" "$name"
+done
 
 # --- one task at a time --------------------------------------------------------------------------------------------
 
-# Is the holder of a lock gone? Only squeue's clear word that it does not know the job counts; no answer means alive.
+# Is the holder of a lock gone? Only squeue's clear word that it does not know the job counts. Sets HOLDER_STATE to alive,
+# leaving, gone or unknown.
 lock_is_stale() {
-    local task='' restart='' rest rows said age
-    read -r task restart rest 2>/dev/null <"$1/holder"
-    if [ -z "$task" ]; then
+    local task='' restart='' rest cluster rows said now made
+    HOLDER_STATE=alive
+    if [ -s "$1/holder" ]; then
+        read -r task restart cluster rest 2>/dev/null <"$1/holder"
+        [ -n "$task" ] || return 1 # it is there and cannot be read
+    else
         # Made a moment ago, or its maker died before it could write its name.
-        : >"$1.now" && age=$(($(stat -c %Y "$1.now") - $(stat -c %Y "$1"))) && rm -f "$1.now"
-        [ "${age:-0}" -gt 60 ]
+        : >"$1.now" || return 1
+        now=$(stat -c %Y "$1.now") && made=$(stat -c %Y "$1" 2>/dev/null) || made=$now
+        rm -f "$1.now"
+        [ $((now - made)) -gt 60 ]
         return
     fi
+    if [ "$cluster" != "${SLURM_CLUSTER_NAME:--}" ]; then return 1; fi # our squeue knows nothing of it
     if [ "$task" = "$TASK" ]; then
         [ "$restart" -lt "$RESTART" ] # this job before it was requeued
         return
     fi
+    HOLDER_STATE=unknown
     said=$RECORDS/.squeue.$CELL.$TASK
     if rows=$(timeout 60 squeue -a -h -j "$task" -o '%A %T' 2>"$said"); then
         # The id of an array is also that of one of its tasks: only a row of that very task counts.
-        if [ ! -s "$said" ] && ! grep -q "^$task " <<<"$rows"; then rows=gone; fi
+        if grep -q "^$task COMPLETING" <<<"$rows"; then
+            HOLDER_STATE=leaving
+        elif grep -q "^$task " <<<"$rows"; then
+            HOLDER_STATE=alive
+        elif [ ! -s "$said" ]; then
+            HOLDER_STATE=gone
+        fi
     elif grep -q 'Invalid job id' "$said"; then
-        rows=gone
+        HOLDER_STATE=gone
     fi
     rm -f "$said"
-    [ "$rows" = gone ]
+    [ "$HOLDER_STATE" = gone ]
 }
 
-LOCK_HELD=
 for pause in $PAUSES ''; do
-    lock_try "$RECORDS/$CELL.lock" "$TASK $RESTART $CHAIN_STEP ${ARRAY}_$CELL $(uname -n)" && break
-    LOCK_HELD=
-    read -r task restart step name host 2>/dev/null <"$RECORDS/$CELL.lock.$LOCK_NUMBER/holder" || name=
-    # A holder that is on its way out makes room in a moment; any other keeps the cell.
-    case $(timeout 60 squeue -a -h -j "${task:-0}" -o %T 2>/dev/null) in COMPLETING) ;; *) [ -n "$name" ] && pause='' ;; esac
-    if [ -z "$pause" ]; then
+    HOLDER_STATE=''
+    lock_try "$RECORDS/$CELL.lock" "$TASK $RESTART ${SLURM_CLUSTER_NAME:--} $CHAIN_STEP ${ARRAY}_$CELL $(uname -n)" && break
+    if [ $? -eq 2 ]; then
+        say "the lock of cell $CELL cannot be taken: $LOCK_SAID"
+        exit 73
+    fi
+    # A holder on its way out makes room in a moment, and a squeue that does not answer may do so later.
+    if [ "$HOLDER_STATE" = alive ] || [ -z "$pause" ]; then
+        read -r task restart cluster step name host 2>/dev/null <"$RECORDS/$CELL.lock.$LOCK_NUMBER/holder" || name=
         say "cell $CELL is held by job ${name:-?} (step ${step:-?}, restart ${restart:-?}, on ${host:-?}): two jobs may not write one checkpoint directory. Leaving without touching anything"
         exit 75
     fi
@@ -77,9 +106,14 @@ trap 'lock_release' EXIT
 find_newest
 read_journal
 # A file system shared between nodes may show half a minute late what the task before saved. The journal says what that was;
-# where it cannot (no word from an earlier step, or a task that was killed), an empty directory is looked at again as well.
+# where it cannot (no word from an earlier step, or a task that was killed), an empty directory and a half-written
+# checkpoint are looked at again as well.
 for pause in $PAUSES; do
-    if [ "${NEWEST_STEP:--1}" -ge "$EXPECTED_STEP" ] && { [ -n "$NEWEST" ] || [ "$EARLIER_UNCLEAR" = no ]; }; then break; fi
+    if [ "${NEWEST_STEP:--1}" -ge "$EXPECTED_STEP" ]; then
+        [ "$EARLIER_UNCLEAR" = yes ] || break
+        # What looks half-written may be whole and not quite here yet.
+        if [ -n "$NEWEST" ] && [ ${#NEWER[@]} -eq 0 ]; then break; fi
+    fi
     say "the newest checkpoint in $CHECKPOINT_DIR is ${NEWEST:-none}; looking again in $pause s"
     sleep "$pause"
     find_newest
@@ -160,19 +194,22 @@ export SLURM_EXPORT_ENV=ALL
 # its options from PET_* variables).
 export PET_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2
 
-child='' interrupted=''
-# The whole group gets the signal, so that srun, torchrun and plain children all see it.
+journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]" || exit 73
+if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
+
+child='' waiting=''
+# The warning reaches this shell alone (--signal=B:) and is passed on to the whole group, so that srun, torchrun and plain
+# children all see it. The TERM of a time limit, a preemption or scancel Slurm sends to every process of the job itself; a
+# second one would cut short what the first one made them do.
 forward() {
-    interrupted=$1
-    say "got $1, passing it on"
-    [ -z "$child" ] || kill -s "$1" -- "-$child" 2>/dev/null
+    say "got $1"
+    if [ "$1" = TERM ] && [ "${CHAIN_WARN_SIGNAL:-}" != TERM ]; then return; fi
+    CHAIN_WARN_SIGNAL=
+    if [ -n "$child" ]; then kill -s "$1" -- "-$child" 2>/dev/null; else waiting=$1; fi
 }
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 trap 'forward TERM' TERM
-
-journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]"
-if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
 
 # The child says itself how it ended: what wait says of it is not to be relied on once a trap has run (bash 5.2 may give -1).
 ended=$(mktemp 2>/dev/null) || ended=$RECORDS/.ended.$CELL.$TASK
@@ -180,20 +217,37 @@ set -m # its own process group
 (
     trap : USR1 USR2 TERM
     bash "$EXPERIMENT_DIR/run.sh"
-    echo $? >"$ended"
+    run_status=$?
+    echo $run_status >"$ended"
+    exit $run_status
 ) &
 child=$!
 set +m
-# A signal that came before there was anybody to pass it on to.
-[ -z "$interrupted" ] || forward "$interrupted"
+[ -z "$waiting" ] || kill -s "$waiting" -- "-$child" 2>/dev/null
+# A job that Slurm believes lost, and started again elsewhere, may live on here: it must not go on beside its successor.
+(
+    trap - USR1 USR2 TERM
+    while sleep 60 >/dev/null 2>&1; do
+        lock_still_held && continue
+        say "another job has taken cell $CELL over; ending this one"
+        kill -s TERM -- "-$child"
+        break
+    done
+) &
+watcher=$!
 while kill -0 "$child" 2>/dev/null; do
     wait "$child"
     seen=$?
     if [ $seen -lt 0 ] || [ $seen -eq 127 ]; then sleep 1; fi
 done
+kill "$watcher" 2>/dev/null
 status=$(cat "$ended" 2>/dev/null)
 rm -f "$ended"
 : "${status:=${seen:-137}}"
+if ! lock_still_held; then
+    say "cell $CELL belongs to another job by now; leaving its records alone"
+    exit 75
+fi
 
 find_newest
 NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))

@@ -48,6 +48,10 @@ probe() {
         answer problem "squeue does not answer on $(uname -n)"
         return 1
     fi
+    # A cell is done when the last word of its journal says so.
+    if compgen -G "$save/$id/.chain/*.jsonl" >/dev/null; then
+        answer complete "$(tail -q -n 1 "$save/$id/.chain/"*.jsonl | grep -c '"complete":true')"
+    fi
     local dir=$workdir/experiments/$id line
     if [ -s "$dir/ledger.jsonl" ]; then
         while IFS= read -r line; do answer ledger "$line"; done <"$dir/ledger.jsonl"

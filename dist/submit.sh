@@ -47,15 +47,13 @@ lock_renew() { touch "$LOCK_HELD"; }
 # An overtaken launch touches nothing any more but what carries its own tag.
 keep_lock() { lock_still_held && lock_renew; }
 
-# Sets FOUND to the base ids that carry the tag, newest knowledge of squeue and sacct together. Fails when squeue did not
-# answer. sacct may be absent (no accounting); squeue remembers an ended job for MinJobAge, which covers a launch.
+# Sets FOUND to the base ids that carry the tag. Fails when squeue did not answer. sacct is asked where squeue shows none, for
+# jobs that have left the queue already; it may be absent, or slow where its database is.
 look_up() {
-    local tag=$1 rows id
+    local tag=$1 rows
     rows=$(queue_of "$tag") || return 1
-    FOUND=$({
-        while IFS='|' read -r id _; do printf '%s\n' "$id"; done <<<"$rows"
-        timeout 60 sacct -X -n -P -S "$STARTED" --name="$tag" -o JobID 2>/dev/null | sed 's/_.*//'
-    } | grep -E '^[0-9]+$' | sort -u | tr '\n' ' ')
+    [ -n "$rows" ] || rows=$(timeout 20 sacct -X -n -P -S "$STARTED" --name="$tag" -o JobID 2>/dev/null | sed 's/_.*//')
+    FOUND=$(cut -d'|' -f1 <<<"$rows" | grep -E '^[0-9]+$' | sort -u | tr '\n' ' ')
     FOUND=${FOUND% }
 }
 
@@ -166,8 +164,9 @@ submit_begin() {
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
 
-    until lock_try "$DIR/launch.lock" "$(uname -n) $$ $7"; do
-        LOCK_HELD=
+    while :; do
+        lock_try "$DIR/launch.lock" "$(uname -n) $$ $7" && break
+        [ $? -ne 2 ] || { answer problem "the launch lock cannot be taken on $(uname -n): $LOCK_SAID"; exit 1; }
         [ $waited -gt 0 ] || answer waiting "$(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
         if [ $waited -ge $LOCK_PATIENCE ]; then
             answer problem "another launch of $EXPERIMENT holds $DIR/launch.lock.$LOCK_NUMBER: $(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
@@ -184,7 +183,8 @@ submit_begin() {
         exit 0
     fi
     rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n): $(<"$SCRATCH")"; exit 1; }
-    # What a launch left behind that never got to its release has not run: it is undone before anything new is queued.
+    # What a launch left behind that never got to its release is held and has not run: it is undone before anything new is
+    # queued. Whatever is not held is alive, even where the ledger that knew of it is gone.
     local leftover=()
     while IFS= read -r row; do
         [ -n "$row" ] || continue
@@ -196,6 +196,9 @@ submit_begin() {
             # It was about to release its chain and died over it.
             grep -q "\"event\":\"released\",\"launch\":$launch," "$DIR/ledger.jsonl" ||
                 release "$launch" "$(sed -n "s/^{\"event\":\"submitted\",\"launch\":$launch,.*\"job\":\"\([0-9]*\)\".*/\1/p" "$DIR/ledger.jsonl" | tr '\n' ' ')"
+        elif [[ $row != *'|JobHeldUser|'* ]]; then
+            answer alive "$row"
+            rows=alive
         else
             leftover+=("${row%%|*}")
         fi

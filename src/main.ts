@@ -28,7 +28,7 @@ export async function run(): Promise<void> {
       {
         eventName: context.eventName,
         payload: context.payload,
-        sha: context.sha,
+        sha: context.sha ?? '',
         actors: [context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
       },
       inputs,

@@ -49,6 +49,7 @@ export function requestOf(context: RunnerContext, inputs: Inputs): Request | { r
       `the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`,
     );
   }
+  if (!/^[0-9a-f]{40}$/.test(context.sha)) throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
   return {
     command: inputs.command,
     commit: context.sha,

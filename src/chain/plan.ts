@@ -105,6 +105,7 @@ function submissionOf(
       CHAIN_LAUNCH: String(name.launch),
       CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
       CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+      CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
     },
     arguments: [
       ...resourceArguments(experiment),

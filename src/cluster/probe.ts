@@ -25,6 +25,8 @@ export interface Probe {
   readonly ledger: readonly LedgerLine[];
   /** How many lines the ledger has, unreadable ones included; a launch goes on only while that is so. */
   readonly ledgerLines: number;
+  /** How many cells are done, as their journals say. */
+  readonly cellsDone: number;
   /** Are there jobs of this experiment in the queue, whoever put them there? */
   readonly queued: boolean;
   /** Text of the manifest of an earlier launch. */
@@ -90,6 +92,7 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
     codeStaged: stagedDigest !== undefined,
     ledger: parseLedger(all('ledger')),
     ledgerLines: all('ledger').length,
+    cellsDone: Number(valuesOf('complete')[0] ?? 0),
     queued: answers.some((answer) => answer.key === 'queued'),
     manifest,
   };

@@ -49,10 +49,26 @@ export async function launch(order: LaunchOrder): Promise<Report> {
 async function launchOver(connection: Connection, cluster: Cluster, order: LaunchOrder, code: Code): Promise<Report | undefined> {
   const { experiment, progress, signal } = order;
   const seen = await probe(connection, cluster, experiment, code);
+  const { places } = seen;
+  const earlier = launchesIn(seen.manifest, experiment.id);
+  if (!seen.queued && earlier.length > 0 && seen.cellsDone === experiment.cells.length) {
+    progress(`${experiment.id} is complete`);
+    const basis = await reportBasis(order, places, planOf(experiment, places));
+    return {
+      ...basis,
+      command: 'launch',
+      state: 'complete',
+      launcher: earlier.at(-1) ?? basis.launcher,
+      steps: Math.max(...earlier.flatMap((one) => one.steps)),
+      jobs: [],
+      submissions: [],
+      commands: undefined,
+      notes: [],
+    };
+  }
   // A chain that is there already may itself be what fills a limit.
   if (!seen.testOnly.accepted && !seen.queued)
     throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
-  const { places } = seen;
   if (!seen.codeStaged) {
     progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
     await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
@@ -71,7 +87,6 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
   const name = nextLaunch(seen.ledger);
   const { firstStep } = name;
   const plan = planOf(experiment, places, name);
-  const earlier = launchesIn(seen.manifest, experiment.id);
   const manifest = manifestOf(
     experiment,
     code,

@@ -35,7 +35,7 @@ function parts(report: Report, cellsShown: number): string[] {
     details('checkpoint layout', layout(report)),
     ...(report.jobs.length > 0 ? [details('chain diagram', diagram(report))] : []),
     ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
-    details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report)),
+    ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
   ];
 }
 
@@ -45,6 +45,8 @@ function headline(report: Report): string {
       return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
     case 'submitted':
       return `submitted, ${count(report.steps, 'step')}`;
+    case 'complete':
+      return 'complete: every cell is done, nothing was submitted';
     case 'alive':
       return 'in the queue already; nothing new was submitted';
     default:

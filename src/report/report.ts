@@ -4,8 +4,11 @@ import type { SubmittedJob } from '../cluster/submit.ts';
 /** The facts a command leaves behind: what the comment, the summary and the outputs are made of. Plain JSON. */
 export interface Report {
   readonly command: 'plan' | 'launch';
-  /** planned: nothing was submitted. alive: the chain was there already. submitted: this launch put it there. */
-  readonly state: 'planned' | 'submitted' | 'alive';
+  /**
+   * planned: nothing was submitted. submitted: this launch put the chain there. alive: it was there already. complete:
+   * training is done, so there is nothing to submit.
+   */
+  readonly state: 'planned' | 'submitted' | 'alive' | 'complete';
   readonly id: string;
   readonly name: string;
   readonly commit: string;

@@ -7,18 +7,21 @@ journal() {
     local event=$1 line field
     shift
     if [ -s "$JOURNAL" ] && [ -n "$(tail -c 1 "$JOURNAL")" ]; then
-        head -n "$(wc -l <"$JOURNAL")" "$JOURNAL" >"$JOURNAL.whole" && mv -f "$JOURNAL.whole" "$JOURNAL"
+        truncate -s "$(head -n "$(wc -l <"$JOURNAL")" "$JOURNAL" | wc -c)" "$JOURNAL"
     fi
     line="{\"event\":\"$event\",\"launch\":$CHAIN_LAUNCH,\"step\":$CHAIN_STEP,\"cell\":$CELL,\"job\":\"$ARRAY\",\"task\":\"$TASK\""
     line+=",\"restart\":$RESTART,\"host\":\"$(uname -n)\",\"time\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\""
     for field; do line+=",$field"; done
-    printf '%s}\n' "$line" >>"$JOURNAL" || say "the journal $JOURNAL could not be written"
+    if ! printf '%s}\n' "$line" >>"$JOURNAL"; then
+        say "the journal $JOURNAL could not be written: $(df -Ph "$RECORDS" | tail -n 1)"
+        return 1
+    fi
 }
 
 json_name() { if [ -n "$1" ]; then printf '"%s"' "$1"; else printf null; fi; }
 
 # Sets
-#   EXPECTED_STEP    the newest checkpoint that any task of this cell has reported, -1 for none
+#   EXPECTED_STEP    the newest checkpoint by the last word of any task of this cell, -1 for none
 #   EARLIER_UNCLEAR  yes when an earlier task may have saved something nobody reported
 #   FAILURES         how many tasks of this launch, up to the last one, ended without a new checkpoint and without being done
 # A task that was requeued is the same task: only how it ends at last counts. A new launch counts anew, which is how a
@@ -37,7 +40,7 @@ read_journal() {
         case ${BASH_REMATCH[1]} in
             start)
                 [[ $line =~ \"resume_step\":(-?[0-9]+) ]] && step=${BASH_REMATCH[1]}
-                [ "$step" -le "$EXPECTED_STEP" ] || EXPECTED_STEP=$step
+                EXPECTED_STEP=$step
                 if [ "$launch" = "$CHAIN_LAUNCH" ]; then
                     # One that never came to its end failed unless this one found something newer to resume from.
                     [ -z "$open_task" ] || count_task "$open_task" "$task" $((step > open_step ? 0 : 1))
@@ -48,7 +51,7 @@ read_journal() {
                 ;;
             end)
                 [[ $line =~ \"newest_step\":(-?[0-9]+) ]] && step=${BASH_REMATCH[1]}
-                [ "$step" -le "$EXPECTED_STEP" ] || EXPECTED_STEP=$step
+                EXPECTED_STEP=$step
                 if [ "$launch" = "$CHAIN_LAUNCH" ]; then
                     open_task=''
                     if [[ $line == *'"new_checkpoint":true'* || $line == *'"complete":true'* ]]; then

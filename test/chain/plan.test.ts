@@ -53,6 +53,7 @@ test('the exact sbatch arguments of a chain', () => {
     CHAIN_LAUNCH: '1',
     CHAIN_STOP_AFTER: '2',
     CHAIN_CANCEL_WHEN_DONE: 'true',
+    CHAIN_WARN_SIGNAL: 'USR1',
   });
 });
 

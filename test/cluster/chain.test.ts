@@ -71,6 +71,11 @@ test('step 1 trains from scratch, step 2 finds it done and runs neither setup no
   const manifest = readFileSync(join(experiment, 'manifest.json'), 'utf8');
   assert.equal(readFileSync(join(checkpoints, '.chain/manifest.json'), 'utf8'), manifest);
   assert.equal((JSON.parse(manifest) as { commit: string }).commit, commit);
+  // Asked again, it says that there is nothing to do.
+  const again = await lab.label(pull, 'launch:smoke');
+  assert.equal(again.code, 0, again.log);
+  assert.equal(again.outputs['state'], 'complete');
+  assert.match(lab.hub.comments[0]?.body ?? '', /complete: every cell is done, nothing was submitted/);
   const ledger = readFileSync(join(experiment, 'ledger.jsonl'), 'utf8')
     .trim()
     .split('\n')

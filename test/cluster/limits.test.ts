@@ -15,7 +15,7 @@ const queue = () => slurm(cluster, 'squeue', '-h', '-r', '-o', '%i');
 test('a refusal at the third step takes the first two back, and nothing has run', async () => {
   const lab = await makeLab(cluster, 'limit');
   labs.push(lab);
-  lab.commit({ 'configs/limit.yaml': regression(lab, { name: 'limit', nJobs: 4, grid: '^lr: [1, 2, 3]' }) });
+  lab.commit({ 'configs/limit.yaml': regression(lab, { name: 'limit', nJobs: 4, grid: '^lr: [1, 2, 3]', secondsPerStep: 1 }) });
   slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=7');
   try {
     const result = await lab.dispatch({ config: 'limit' });

@@ -35,7 +35,6 @@ async function launched(
 }
 const shell = (lab: Lab, run: string, more = '') =>
   `run: |\n${run.replace(/^/gm, '  ')}\nsave: {path: ${lab.save}}\nslurm: {time: "00:05:00"}\n${more}`;
-const running = (job: string) => slurm(cluster, 'squeue', '-h', '-t', 'R', '-j', job) !== '';
 
 test('SIGKILL in the middle of a save: the half-written checkpoint is put aside, the next step resumes from the one before', async () => {
   const { jobs, checkpoints } = await launched('halfsave', (lab) =>
@@ -81,11 +80,14 @@ test('a node that goes down under a task: the task runs again elsewhere, counts 
   const node = slurm(cluster, 'squeue', '-h', '-j', job, '-o', '%N');
   slurm(cluster, 'scontrol', 'update', `nodename=${node}`, 'state=down', 'reason=test');
   try {
-    // A requeued job may have to wait for two minutes; an operator makes that sooner.
-    await until('the task to be requeued', () => /Restarts=1/.test(slurm(cluster, 'scontrol', 'show', 'job', `${job}_0`)));
-    if (slurm(cluster, 'squeue', '-h', '-t', 'PD', '-j', job) !== '')
-      slurm(cluster, 'scontrol', 'update', `jobid=${job}_0`, 'StartTime=now');
-    await until('the second start', () => journalOf(checkpoints, 0).filter((line) => line.event === 'start').length === 2, 180);
+    // A requeued job has to wait for two minutes; an operator makes that sooner, once Slurm has put the wait on it.
+    const startedAgain = () => {
+      if (/BeginTime/.test(slurm(cluster, 'squeue', '-h', '-j', job, '-o', '%r'))) {
+        slurm(cluster, 'scontrol', 'update', `jobid=${job}_0`, 'StartTime=now');
+      }
+      return journalOf(checkpoints, 0).filter((line) => line.event === 'start').length === 2;
+    };
+    await until('the second start', startedAgain, 200);
   } finally {
     if (/DOWN/.test(slurm(cluster, 'sinfo', '-h', '-N', '-n', node, '-o', '%T').toUpperCase()))
       slurm(cluster, 'scontrol', 'update', `nodename=${node}`, 'state=resume');
@@ -270,17 +272,23 @@ test('the real wandb, offline: two steps of two cells are two runs', { skip: wan
   assert.deepEqual([...new Set(runs.map((name) => name.replace(/^offline-run-\d+_\d+-/, '')))].sort(), [`${id}-0`, `${id}-1`]);
 });
 
-test('a task that is told to stop by hand leaves its end on record', async () => {
-  const { jobs, checkpoints } = await launched('byhand', (lab) => shell(lab, 'sleep 300', 'chain: {n_jobs: 1}\n'));
-  await until('it to run', () => running(jobs[0] ?? ''));
-  await until('its start', () => existsSync(join(checkpoints, '.chain/0.jsonl')));
+test('a task that is told to stop gets TERM once, has the time to save, and leaves its end on record', async () => {
+  const trainer = `import os, signal, time
+got = []
+signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
+directory = os.environ["CHECKPOINT_DIR"]
+open(directory + "/ready", "w").close()
+while not got: time.sleep(0.1)
+time.sleep(2)
+os.mkdir(directory + "/step_5"); open(directory + "/step_5/" + str(len(got)), "w").close()
+raise SystemExit(3)`;
+  const { jobs, checkpoints } = await launched('byhand', (lab) =>
+    shell(lab, `cat > "$CHECKPOINT_DIR/t.py" <<'PY'\n${trainer}\nPY\npython3 "$CHECKPOINT_DIR/t.py"`, 'chain: {n_jobs: 1}\n'),
+  );
+  await until('it to run', () => existsSync(join(checkpoints, '0/ready')));
   slurm(cluster, 'scancel', jobs[0] ?? '');
   await endOf(cluster, jobs);
-  assert.deepEqual(
-    journalOf(checkpoints, 0).map((line) => [line.event, line.signal ?? null]),
-    [
-      ['start', null],
-      ['end', 'TERM'],
-    ],
-  );
+  assert.deepEqual(readdirSync(join(checkpoints, '0/step_5')), ['1']);
+  const end = journalOf(checkpoints, 0).at(-1);
+  assert.deepEqual([end?.event, end?.exit, end?.newest], ['end', 3, 'step_5']);
 });

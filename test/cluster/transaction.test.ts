@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { asUser, endOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
 
 const cluster = testCluster();
 const labs: Lab[] = [];
@@ -11,30 +11,11 @@ after(async () => {
   for (const lab of labs) await lab.close();
 });
 
-const SHIM = '/tmp/slurm-chain-shim';
-/**
- * A lab whose sbatch is a script of ours in front of the real one.
- * @param body runs with the real path in $REAL and the number of the call in $CALL
- * @param squeue a script in front of squeue, likewise, with the number of sbatch calls so far in $CALL
- */
-async function labWithSbatch(name: string, body: string, squeue = ''): Promise<Lab> {
-  const directory = `${SHIM}-${process.pid}-${name}`;
-  const script = [
-    '#!/bin/bash',
-    'REAL=/usr/bin/sbatch',
-    // --test-only and --version are no submissions and are not counted.
-    'case " $* " in *" --test-only "* | *" --version "*) exec $REAL "$@" ;; esac',
-    `echo x >> ${directory}/calls`,
-    `CALL=$(wc -l < ${directory}/calls)`,
-    body,
-    'exec $REAL "$@"',
-  ].join('\n');
-  asUser(cluster, `mkdir -p ${directory} && cat > ${directory}/sbatch <<'EOF'\n${script}\nEOF\nchmod +x ${directory}/sbatch`);
-  if (squeue) {
-    const text = `#!/bin/bash\nREAL=/usr/bin/squeue\nCALL=$(cat ${directory}/calls 2>/dev/null | wc -l)\n${squeue}\nexec $REAL "$@"`;
-    asUser(cluster, `cat > ${directory}/squeue <<'EOF'\n${text}\nEOF\nchmod +x ${directory}/squeue`);
-  }
-  const lab = await makeLab(cluster, name, { clusterFields: { prelude: `export PATH=${directory}:$PATH` } });
+/** A lab whose sbatch, and squeue if wanted, has a script of ours in front; see inFront. */
+async function labWithSbatch(name: string, sbatch: string, squeue?: string): Promise<Lab> {
+  const lab = await makeLab(cluster, name, {
+    clusterFields: { prelude: inFront(cluster, name, { sbatch, ...(squeue === undefined ? {} : { squeue }) }) },
+  });
   labs.push(lab);
   lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, nJobs: 3, secondsPerStep: 1 }) });
   return lab;
@@ -258,14 +239,14 @@ test('SIGTERM to the action between two submissions takes back what was queued',
   assert.deepEqual(queueOf('stopped'), []);
 });
 
-test('eight launches of one experiment at the same moment give one chain', async () => {
+test('twenty launches of one experiment at the same moment give one chain', async () => {
   const lab = await makeLab(cluster, 'once');
   labs.push(lab);
   lab.commit({ 'configs/once.yaml': regression(lab, { name: 'once', nJobs: 3, secondsPerStep: 1 }) });
-  await lab.dispatch({ command: 'plan', config: 'once' }); // fetches the commit; eight runners would have a checkout each
-  const results = await Promise.all(Array.from({ length: 8 }, () => lab.dispatch({ config: 'once' })));
+  await lab.dispatch({ command: 'plan', config: 'once' }); // fetches the commit; twenty runners would have a checkout each
+  const results = await Promise.all(Array.from({ length: 20 }, () => lab.dispatch({ config: 'once' })));
   for (const result of results) assert.equal(result.code, 0, result.log);
-  assert.deepEqual(results.map((result) => result.outputs['state']).sort(), [...Array<string>(7).fill('alive'), 'submitted']);
+  assert.deepEqual(results.map((result) => result.outputs['state']).sort(), [...Array<string>(19).fill('alive'), 'submitted']);
   const id = results[0]?.outputs['experiment-id'] ?? '';
   const queue = queueOf('once').filter((job, index, all) => all.findIndex((other) => other.id === job.id) === index);
   assert.deepEqual(

@@ -46,6 +46,7 @@ try {
   const states = () =>
     slurm(cluster, 'sacct', '-X', '-n', '-P', '-j', jobs.join(','), '-o', 'JobID,State,ExitCode,Elapsed')
       .split('\n')
+      .filter(Boolean)
       .map((line) => line.split('|'));
   say('Waiting for Slurm: step 1 runs into its time limit (looked at every 30 s), step 2 resumes, step 3 finds nothing to do');
   let shown = '';

@@ -18,6 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { JOB_SCRIPT } from '../../src/cluster/stage.ts';
+import { ROOT } from '../support/action.ts';
 import { until } from '../support/lab.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'slurm-chain-job-'));
@@ -74,6 +75,7 @@ function cell(run: string, { steps = '100', complete = '', offset = 1, prefix = 
     CHAIN_STOP_AFTER: '2',
     CHAIN_CANCEL_WHEN_DONE: 'true',
     CHAIN_PAUSES: '0.1 0.1 0.2',
+    CHAIN_WARN_SIGNAL: 'TERM',
     SLURM_ARRAY_TASK_ID: '0',
     SLURM_JOB_ID: String(1000 + step),
     SLURM_ARRAY_JOB_ID: String(1000 + step),
@@ -333,7 +335,7 @@ test('what a task leaves on record', () => {
 
 const HOLDER = (one: Cell, task: number, number = 1) => {
   mkdirSync(join(one.chain, `0.lock.${number}`), { recursive: true });
-  writeFileSync(join(one.chain, `0.lock.${number}/holder`), `${task} 0 1 900_0 n9\n`);
+  writeFileSync(join(one.chain, `0.lock.${number}/holder`), `${task} 0 - 1 900_0 n9\n`);
 };
 
 for (const [what, queue, taken] of [
@@ -408,3 +410,144 @@ time.sleep(60)`;
     assert.deepEqual([end?.['exit'], end?.['newest'], end?.['verdict']], [7, 'step_33', 'progress']);
   });
 }
+
+test('the TERM that Slurm sends to every process of a job is not sent to them again', async () => {
+  const trainer = `import os, signal, time
+got = []
+signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
+open(os.environ["CHECKPOINT_DIR"] + "/ready", "w").close()
+while not got: time.sleep(0.1)
+time.sleep(1)
+open(os.environ["CHECKPOINT_DIR"] + "/got", "w").write(str(len(got)))`;
+  const one = cell(`cat > "$CHECKPOINT_DIR/t.py" <<'PY'\n${trainer}\nPY\npython3 "$CHECKPOINT_DIR/t.py"`);
+  const child = spawn('bash', [join(one.chain, '../../../job.sh')], {
+    env: one.environment(1, { CHAIN_WARN_SIGNAL: 'USR1' }),
+    stdio: 'ignore',
+  });
+  await until('the trainer to run', () => existsSync(join(one.checkpoints, 'ready')));
+  // As Slurm does at the time limit: the batch shell and everything below it.
+  spawnSync('pkill', ['-TERM', '-f', one.checkpoints]);
+  child.kill('SIGTERM');
+  await new Promise((resolve) => child.on('close', resolve));
+  assert.equal(readFileSync(join(one.checkpoints, 'got'), 'utf8'), '1');
+});
+
+test('a signal while a task looks for its checkpoint ends it, on record', async () => {
+  const one = cell('echo it ran');
+  const child = spawn('bash', [join(one.chain, '../../../job.sh')], { env: one.environment(2, { CHAIN_PAUSES: '2 2 2' }) });
+  let log = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  await until('it to look again', () => /looking again/.test(log));
+  child.kill('SIGUSR1');
+  assert.equal(await new Promise((resolve) => child.on('close', resolve)), 138);
+  assert.doesNotMatch(log, /it ran/);
+  assert.deepEqual(
+    one.journal().map((line) => [line.event, line['signal']]),
+    [['left', 'USR1']],
+  );
+});
+
+test('a checkpoint that looks half-written after a kill is looked at again before it is put aside', async () => {
+  const one = cell(PRINT, { complete: '.metadata' });
+  mkdirSync(one.chain, { recursive: true });
+  writeFileSync(
+    join(one.chain, '0.jsonl'),
+    '{"event":"start","launch":1,"step":1,"cell":0,"job":"1","task":"1","restart":0,"resume_step":-1}\n',
+  );
+  one.save('step_20', '.metadata');
+  one.save('step_40', 'shard');
+  const child = spawn('bash', [join(one.chain, '../../../job.sh')], { env: one.environment(2, { CHAIN_PAUSES: '0.3 0.3 0.3 0.3 5' }) });
+  let log = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  await until('it to look again', () => /looking again/.test(log));
+  one.save('step_40', '.metadata');
+  await new Promise((resolve) => child.on('close', resolve));
+  assert.match(log, /from=step_40/);
+});
+
+test('the lock of a job on another cluster is left alone: our squeue knows nothing of it', () => {
+  const one = cell('echo it ran');
+  mkdirSync(join(one.chain, '0.lock.1'), { recursive: true });
+  writeFileSync(join(one.chain, '0.lock.1/holder'), '900 0 other 1 900_0 n9\n');
+  assert.equal(one.task(2, { SLURM_CLUSTER_NAME: 'ours' }).status, 75);
+});
+
+test('a squeue that does not answer at first costs no step', () => {
+  const one = cell('echo it ran');
+  HOLDER(one, 900);
+  one.queue('', { status: 1, said: 'slurm_load_jobs error: Socket timed out on send/recv operation' });
+  writeFileSync(
+    join(one.chain, '../../../bin/squeue'),
+    `#!/bin/bash\n[ -e ${one.chain}/asked ] && exit 0\ntouch ${one.chain}/asked\necho 'slurm_load_jobs error: Socket timed out' >&2\nexit 1\n`,
+  );
+  assert.match(one.task(2).log, /it ran/);
+});
+
+test('a holder that was overtaken leaves the records to its successor', () => {
+  const one = cell('mkdir "$CHECKPOINT_DIR/../.chain/0.lock.2"; echo "2000 0 - 2 2000_0 n2" > "$CHECKPOINT_DIR/../.chain/0.lock.2/holder"');
+  const { status, log } = one.task(1);
+  assert.equal(status, 75);
+  assert.match(log, /belongs to another job by now/);
+  assert.deepEqual(
+    one.journal().map((line) => line.event),
+    ['start'],
+  );
+  assert.ok(!existsSync(join(one.chain, '0.lock.2/released')));
+});
+
+test('a taker that was slow to look does not take a number that came and went meanwhile', () => {
+  const directory = mkdtempSync(join(root, 'lock-'));
+  const script = `
+. "$1"
+path=$2/l
+lock_is_stale() { return 0; }
+lock_try "$path" first
+lock_is_stale() {
+    # While this one looks at number 1, three others take theirs and leave.
+    lock_is_stale() { return 0; }
+    local n; for n in 2 3 4; do (lock_try "$path" "other $n" && lock_release); done
+}
+lock_try "$path" slow; echo "slow: $?"`;
+  const { stdout } = spawnSync('bash', ['-c', script, '-', join(ROOT, 'src/runtime/lock.sh'), directory], { encoding: 'utf8' });
+  assert.equal(stdout, 'slow: 1\n');
+});
+
+const full = (size: string): string => {
+  const mount = mkdtempSync(join(tmpdir(), 'slurm-chain-full-'));
+  assert.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', mount]).status, 0);
+  after(() => spawnSync('umount', ['-l', mount]));
+  return mount;
+};
+const isRoot = process.getuid?.() === 0 ? false : 'needs root, to mount a small file system';
+
+test('on a full disk nothing starts, because nothing could be put on record', { skip: isRoot }, () => {
+  const one = cell('echo it ran');
+  const mount = full('64k');
+  writeFileSync(
+    join(one.chain, '../../../exp/task.env'),
+    `SAVE_PATH='${mount}'\nSAVE_PREFIX=step_\nSAVE_OFFSET=1\nSAVE_COMPLETE=\nN_STEPS=(100)\n`,
+  );
+  mkdirSync(join(mount, 'exp/.chain'), { recursive: true });
+  spawnSync('bash', ['-c', `head -c 1000000 /dev/zero > ${mount}/filler`]);
+  const { status, stdout } = spawnSync('bash', [join(one.chain, '../../../job.sh')], { encoding: 'utf8', env: one.environment(1) });
+  assert.equal(status, 73, stdout);
+  assert.doesNotMatch(stdout, /it ran/);
+});
+
+test('a full temporary directory does not change how a run ended', { skip: isRoot }, () => {
+  const mount = full('4k');
+  spawnSync('bash', ['-c', `head -c 100000 /dev/zero > ${mount}/filler`]);
+  for (const status of [0, 42]) {
+    const one = cell(`exit ${status}`);
+    const { stdout, status: left } = spawnSync('bash', [join(one.chain, '../../../job.sh')], {
+      encoding: 'utf8',
+      env: one.environment(1, { TMPDIR: mount }),
+    });
+    assert.equal(left, status, stdout);
+    assert.equal(one.journal().at(-1)?.['exit'], status);
+  }
+});

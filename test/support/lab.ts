@@ -49,6 +49,31 @@ export function asUser(cluster: ClusterEnvironment, line: string): string {
   return stdout.trim();
 }
 
+/**
+ * Puts a script in front of Slurm commands, to inject a fault into the real ones: each body runs with the real command in
+ * $REAL and the number of sbatch calls so far, this one included, in $CALL, and goes on to the real command.
+ * @returns the prelude that makes a login find them
+ */
+export function inFront(cluster: ClusterEnvironment, name: string, bodies: Readonly<Record<string, string>>): string {
+  const directory = `/tmp/slurm-chain-front-${process.pid}-${name}`;
+  asUser(cluster, `mkdir -p ${directory}`);
+  for (const [command, body] of Object.entries(bodies)) {
+    const script = [
+      '#!/bin/bash',
+      `REAL=/usr/bin/${command}`,
+      // --test-only and --version are no submissions and are not counted.
+      ...(command === 'sbatch'
+        ? ['case " $* " in *" --test-only "* | *" --version "*) exec $REAL "$@" ;; esac', `echo x >> ${directory}/calls`]
+        : []),
+      `CALL=$(cat ${directory}/calls 2>/dev/null | wc -l)`,
+      body,
+      'exec $REAL "$@"',
+    ].join('\n');
+    asUser(cluster, `cat > ${directory}/${command} <<'EOF'\n${script}\nEOF\nchmod +x ${directory}/${command}`);
+  }
+  return `export PATH=${directory}:$PATH`;
+}
+
 /** Waits until the condition holds; asks every quarter of a second. @throws Error naming what it waited for */
 export async function until<T>(what: string, condition: () => T | undefined | false, seconds = 60): Promise<T> {
   const end = Date.now() + seconds * 1000;
