@@ -203,7 +203,7 @@ test('a changed host key is called that', async () => {
 });
 
 test('no sbatch on the PATH', async () => {
-  const bin = `/tmp/slurm-chain-nosbatch-${process.pid}`;
+  const bin = `${cluster.CLUSTER_DIR}/home/nosbatch-${process.pid}`;
   asUser(cluster, `mkdir -p ${bin} && ln -sf /usr/bin/* ${bin}/ && rm -f ${bin}/sbatch`);
   const said = await clusterRefusal({ clusterFields: { prelude: `export PATH=${bin}` } });
   assert.match(said, /there is no sbatch on the PATH of a login shell on .*prelude: module load slurm/);

@@ -55,7 +55,7 @@ export function asUser(cluster: ClusterEnvironment, line: string): string {
  * @returns the prelude that makes a login find them
  */
 export function inFront(cluster: ClusterEnvironment, name: string, bodies: Readonly<Record<string, string>>): string {
-  const directory = `/tmp/slurm-chain-front-${process.pid}-${name}`;
+  const directory = `${cluster.CLUSTER_DIR}/home/front-${process.pid}-${name}`; // goes with the cluster
   asUser(cluster, `mkdir -p ${directory}`);
   for (const [command, body] of Object.entries(bodies)) {
     const script = [
