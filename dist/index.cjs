@@ -75252,9 +75252,13 @@ function prefixOf(found) {
         throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
     return prefix;
 }
+/** Absolute, or with a start that is expanded on the cluster; expand_path in src/runtime/frame.sh does that. */
+function startsOnCluster(path) {
+    return /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path);
+}
 function clusterPath(found) {
     const path = word(found);
-    if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path)) {
+    if (!startsOnCluster(path)) {
         throw wrong(found, 'an absolute path on the cluster, or start with ~/ or $NAME/ (which is expanded there)');
     }
     if (path.split('/').includes('..'))
@@ -77438,7 +77442,7 @@ function cluster(source, name, field) {
     }
     const workdirField = fields.get('workdir');
     const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-    if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
+    if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
         throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`, workdirField?.place);
     }
     const knownHosts = fields.get('known_hosts');

@@ -2,7 +2,7 @@ import { isMap, isScalar, isSeq, type Node, type Pair, YAMLMap } from 'yaml';
 import { type Place, Problem } from '../problem.ts';
 import { keyText, parseSource, placeOf, resolved, rootOf, type Source } from './document.ts';
 import { optionalFileAt, type Repo } from './git.ts';
-import { SETTING_KEYS } from './settings.ts';
+import { SETTING_KEYS, startsOnCluster } from './settings.ts';
 import { didYouMean } from './spelling.ts';
 
 /** Where the file is that all experiments of a repository share. */
@@ -134,7 +134,7 @@ function cluster(source: Source, name: string, field: Field): Cluster {
   }
   const workdirField = fields.get('workdir');
   const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-  if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
+  if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
     throw new Problem(
       `clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`,
       workdirField?.place,

@@ -297,9 +297,14 @@ function prefixOf(found: Found): string {
   return prefix;
 }
 
+/** Absolute, or with a start that is expanded on the cluster; expand_path in src/runtime/frame.sh does that. */
+export function startsOnCluster(path: string): boolean {
+  return /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path);
+}
+
 function clusterPath(found: Found): string {
   const path = word(found);
-  if (!/^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path)) {
+  if (!startsOnCluster(path)) {
     throw wrong(found, 'an absolute path on the cluster, or start with ~/ or $NAME/ (which is expanded there)');
   }
   if (path.split('/').includes('..')) throw wrong(found, 'a path without ..');

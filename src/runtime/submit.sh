@@ -182,7 +182,7 @@ submit_begin() {
         answer changed "$lines"
         exit 0
     fi
-    rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n): $(<"$SCRATCH")"; exit 1; }
+    rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n)"; exit 1; }
     # What a launch left behind that never got to its release is held and has not run: it is undone before anything new is
     # queued. Whatever is not held is alive, even where the ledger that knew of it is gone.
     local leftover=()
