@@ -48,17 +48,14 @@ done
 # Is the holder of a lock gone? Only squeue's clear word that it does not know the job counts. Sets HOLDER_STATE to alive,
 # leaving, gone or unknown.
 lock_is_stale() {
-    local task='' restart='' rest cluster rows said now made
+    local task='' restart='' rest cluster rows said
     HOLDER_STATE=alive
     if [ -s "$1/holder" ]; then
         read -r task restart cluster rest 2>/dev/null <"$1/holder"
         [ -n "$task" ] || return 1 # it is there and cannot be read
     else
         # Made a moment ago, or its maker died before it could write its name.
-        : >"$1.now" || return 1
-        now=$(stat -c %Y "$1.now") && made=$(stat -c %Y "$1" 2>/dev/null) || made=$now
-        rm -f "$1.now"
-        [ $((now - made)) -gt 60 ]
+        lock_age "$1" && [ "$LOCK_AGE" -gt 60 ]
         return
     fi
     if [ "$cluster" != "${SLURM_CLUSTER_NAME:--}" ]; then return 1; fi # our squeue knows nothing of it

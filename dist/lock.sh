@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # LOCK_SAID is for the program
+# shellcheck shell=bash disable=SC2034 # LOCK_SAID and LOCK_AGE are for the program
 # A lock made of numbered directories: PATH.1, PATH.2, … The highest number is the one that counts. It is free when it
 # holds a file `released`; who wants it makes the next number, and mkdir lets exactly one win. No lock is ever removed
 # while it counts, so taking over a stale one cannot hit a fresh one by mistake, and a holder that was overtaken can see it.
@@ -14,6 +14,17 @@ lock_current() {
         [ -d "$entry" ] && [ "$number" -gt "$LOCK_NUMBER" ] && LOCK_NUMBER=$number
     done
     return 0
+}
+
+# Sets LOCK_AGE to the seconds since a lock was made or renewed. Both times are the file system's own, so clocks that differ
+# between nodes do not matter.
+lock_age() {
+    local dir=$1 now made
+    : >"$dir.now" || return 1
+    now=$(stat -c %Y "$dir.now")
+    made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away while we looked
+    rm -f "$dir.now"
+    LOCK_AGE=$((now - made))
 }
 
 # lock_try PATH HOLDER: 0 taken (LOCK_HELD is its directory), 1 somebody has it, 2 it cannot be made (LOCK_SAID says why).

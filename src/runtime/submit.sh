@@ -33,13 +33,7 @@ lock_is_stale() {
     local dir=$1 host pid rest
     read -r host pid rest 2>/dev/null <"$dir/holder" || host=
     if [ "$host" = "$(uname -n)" ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
-    # Both times are the file system's own, so clocks that differ between login nodes do not matter.
-    : >"$dir.now" || return 1
-    local now made
-    now=$(stat -c %Y "$dir.now")
-    made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away while we looked
-    rm -f "$dir.now"
-    [ $((now - made)) -gt $LEASE ]
+    lock_age "$dir" && [ "$LOCK_AGE" -gt $LEASE ]
 }
 
 lock_renew() { touch "$LOCK_HELD"; }
