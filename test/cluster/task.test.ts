@@ -80,13 +80,11 @@ test('a node that goes down under a task: the task runs again elsewhere, counts 
   const node = slurm(cluster, 'squeue', '-h', '-j', job, '-o', '%N');
   slurm(cluster, 'scontrol', 'update', `nodename=${node}`, 'state=down', 'reason=test');
   try {
-    // A requeued job has to wait for two minutes; an operator makes that sooner, once Slurm has put the wait on it.
-    const startedAgain = () => {
-      if (/BeginTime/.test(slurm(cluster, 'squeue', '-h', '-j', job, '-o', '%r'))) {
-        slurm(cluster, 'scontrol', 'update', `jobid=${job}_0`, 'StartTime=now');
-      }
-      return journalOf(checkpoints, 0).filter((line) => line.event === 'start').length === 2;
-    };
+    // A requeued job has to wait for two minutes; an operator makes that sooner, once Slurm has put the wait on it. Not in
+    // the same second: slurmd takes the start for the one it was told to revoke ("Job credential revoked") and the job fails.
+    await until('the wait that Slurm puts on it', () => slurm(cluster, 'squeue', '-h', '-j', job, '-o', '%r') === 'BeginTime');
+    slurm(cluster, 'scontrol', 'update', `jobid=${job}_0`, 'StartTime=now+3');
+    const startedAgain = () => journalOf(checkpoints, 0).filter((line) => line.event === 'start').length === 2;
     await until('the second start', startedAgain, 200);
   } finally {
     if (/DOWN/.test(slurm(cluster, 'sinfo', '-h', '-N', '-n', node, '-o', '%T').toUpperCase()))
