@@ -45,7 +45,7 @@ export async function run(): Promise<void> {
 
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
   const name: RepoName = context.repo;
-  if (inputs.sshKey.trim() === '' && request.command === 'launch') throw noKey(request);
+  if (inputs.sshKey.trim() === '' && request.command !== 'plan') throw noKey(request);
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const api = apiWith(inputs.token);
   await requireWrite(api, name, request.actors);
@@ -125,7 +125,14 @@ async function execute(
     case 'plan':
       return plan(order);
     case 'launch':
-      return launch({ ...order, beforeSubmit: () => refuseMovedHead(api, name, request) });
+    case 'extend':
+    case 'restart':
+      return launch({
+        ...order,
+        mode: request.command,
+        keep: inputs.keepPartial,
+        beforeSubmit: () => refuseMovedHead(api, name, request),
+      });
     default:
       return request.command satisfies never;
   }

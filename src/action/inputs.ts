@@ -15,9 +15,11 @@ export interface Inputs {
   readonly secrets: ReadonlyMap<string, string>;
   readonly token: string;
   readonly allowForks: boolean;
+  /** Keep the whole steps that Slurm accepted when it refuses a later one. */
+  readonly keepPartial: boolean;
 }
 
-const COMMANDS = ['launch', 'plan'] as const;
+const COMMANDS = ['launch', 'plan', 'extend', 'restart'] as const;
 export type Command = (typeof COMMANDS)[number];
 
 /**
@@ -55,6 +57,7 @@ export function readInputs(): Inputs {
     secrets,
     token,
     allowForks: yesOrNo('unsafe-allow-forks'),
+    keepPartial: oneOf('partial', ['cancel', 'keep'] as const) === 'keep',
   };
 }
 
@@ -89,6 +92,13 @@ function pullRequestNumber(text: string): number | undefined {
   if (text === '') return undefined;
   if (!/^#?[1-9]\d{0,9}$/.test(text)) throw new Problem(`the input pr is '${text}'; it must be the number of a pull request`);
   return Number(text.replace('#', ''));
+}
+
+function oneOf<T extends string>(name: string, values: readonly [T, ...T[]]): T {
+  const value = core.getInput(name);
+  const found = values.find((one) => one === (value || values[0]));
+  if (found === undefined) throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
+  return found;
 }
 
 function yesOrNo(name: string): boolean {

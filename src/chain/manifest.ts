@@ -1,5 +1,7 @@
 import type { Code } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
+import { countsInId } from '../experiment/overrides.ts';
+import { Problem } from '../problem.ts';
 import type { Places, Plan } from './plan.ts';
 
 /** Who asked for a launch, and from where. */
@@ -17,7 +19,10 @@ export interface Launcher {
 /** One request that put steps in the queue. */
 export interface LaunchRecord extends Launcher {
   readonly launch: number;
+  /** Steps that were asked for; the ledger says which of them were queued. */
   readonly steps: readonly number[];
+  /** Overrides that change the chain and not the experiment, `chain.n_jobs=4`. */
+  readonly overrides: readonly string[];
   readonly slurm: string;
   /** Names of SBATCH_* variables the account had set. */
   readonly sbatchVariables: readonly string[];
@@ -26,14 +31,22 @@ export interface LaunchRecord extends Launcher {
   readonly sbatch: readonly (readonly string[])[];
 }
 
-/** The record of what was launched; in the experiment's directory and beside the checkpoints. */
+/**
+ * The record of what was launched; in the experiment's directory and beside the checkpoints. One line of JSON; everything
+ * before `code` is what a survey of many experiments reads of each.
+ */
 export interface Manifest {
   readonly version: 1;
   readonly id: string;
   readonly name: string;
   readonly commit: string;
   readonly path: string;
+  readonly attempt: number;
+  /** Overrides that the id stands for. */
   readonly overrides: readonly string[];
+  readonly repository: string;
+  /** Every pull request a launch came from. */
+  readonly pullRequests: readonly number[];
   readonly cluster: string;
   readonly workdir: string;
   readonly save: string;
@@ -56,13 +69,22 @@ export function manifestOf(
   launch: Pick<LaunchRecord, keyof Launcher | 'slurm' | 'sbatchVariables' | 'jobScript'>,
   earlier: readonly LaunchRecord[],
 ): Manifest {
+  const written = (counts: boolean) =>
+    experiment.overrides
+      .filter((override) => countsInId(override) === counts)
+      .map((override) => `${override.path}=${override.value}`)
+      .sort();
+  const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
   return {
     version: 1,
     id: experiment.id,
     name: experiment.name,
     commit: experiment.commit,
     path: experiment.path,
-    overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
+    attempt: experiment.attempt,
+    overrides: written(true),
+    repository: launch.repository,
+    pullRequests: [...new Set(pulls)],
     cluster: experiment.cluster?.name ?? '',
     workdir: places.workdir,
     save: `${places.save}/${experiment.id}`,
@@ -78,29 +100,77 @@ export function manifestOf(
         ...launch,
         launch: plan.launch,
         steps: [...new Set(plan.submissions.map((submission) => submission.step))],
+        overrides: written(false),
         sbatch: plan.submissions.map((submission) => submission.arguments),
       },
     ],
   };
 }
 
-/** The launches an earlier manifest names; none when the text is not a manifest of this experiment. */
-export function launchesIn(text: string | undefined, id: string): readonly LaunchRecord[] {
-  const manifest = parsed(text);
-  return manifest?.id === id && Array.isArray(manifest.launches) ? manifest.launches : [];
-}
-
-/** The experiment file an earlier manifest names. */
-export function pathIn(text: string | undefined): string | undefined {
-  return parsed(text)?.path;
-}
-
-function parsed(text: string | undefined): Partial<Manifest> | undefined {
-  if (text === undefined) return undefined;
+/** @throws Problem for text that is not a manifest. @param where the file, for the message */
+export function parseManifest(text: string, where: string): Manifest {
+  let value: unknown;
   try {
-    const value = JSON.parse(text) as Partial<Manifest>;
-    return value.version === 1 ? value : undefined;
-  } catch {
-    return undefined;
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Problem(
+      `${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`,
+    );
   }
+  if (!isManifest(value)) throw new Problem(`${where} is not a manifest of this version of the action`);
+  return value;
+}
+
+function isManifest(value: unknown): value is Manifest {
+  if (typeof value !== 'object' || value === null) return false;
+  const manifest = value as Partial<Record<keyof Manifest, unknown>>;
+  const texts = ['id', 'name', 'commit', 'path', 'repository', 'cluster', 'workdir', 'save'] as const;
+  const lists = ['overrides', 'pullRequests', 'cells', 'launches'] as const;
+  const code = manifest.code;
+  return (
+    manifest.version === 1 &&
+    texts.every((key) => typeof manifest[key] === 'string') &&
+    lists.every((key) => Array.isArray(manifest[key])) &&
+    typeof manifest.attempt === 'number' &&
+    typeof code === 'object' &&
+    code !== null &&
+    'digest' in code &&
+    typeof code.digest === 'string' &&
+    (manifest.cells as unknown[]).every(isCell) &&
+    (manifest.launches as unknown[]).every(isLaunch)
+  );
+}
+
+function isCell(value: unknown): boolean {
+  const cell = value as Partial<Manifest['cells'][number]> | null;
+  return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
+}
+
+function isLaunch(value: unknown): boolean {
+  const launch = value as Partial<LaunchRecord> | null;
+  return (
+    typeof launch?.launch === 'number' &&
+    Array.isArray(launch.steps) &&
+    typeof launch.actor === 'string' &&
+    typeof launch.runUrl === 'string' &&
+    typeof launch.at === 'string'
+  );
+}
+
+/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
+export function manifestDifferences(found: Manifest, expected: Manifest): string[] {
+  const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, ...wanted } = expected;
+  return differences(found, wanted, '');
+}
+
+const SHOWN = 5;
+
+function differences(found: unknown, wanted: unknown, path: string): string[] {
+  if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
+    const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+    const at = (value: object, key: string): unknown => (value as Record<string, unknown>)[key];
+    return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+  }
+  if (found === wanted) return [];
+  return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
 }

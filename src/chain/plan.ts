@@ -6,13 +6,13 @@ export interface Submission {
   readonly step: number;
   /** undefined: one array over all cells. */
   readonly cell: number | undefined;
-  /** Index of the submission whose job it waits for. */
-  readonly after: number | undefined;
+  /** Index of the submission whose job it waits for; tail: the last jobs of the chain that is there. */
+  readonly after: number | 'tail' | undefined;
   /** Job name and lookup key. */
   readonly tag: string;
   /** What sbatch's environment carries into the job beside the account's own. */
   readonly environment: Readonly<Record<string, string>>;
-  /** sbatch's arguments but for --parsable and the script; `@` in --dependency stands for the id of the job it waits for. */
+  /** sbatch's arguments but for --parsable and the script; `@` in --dependency stands for what it waits for. */
   readonly arguments: readonly string[];
 }
 
@@ -53,21 +53,25 @@ const NEW: LaunchName = { launch: 1, firstStep: 1, nonce: '0' };
  *
  * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
  * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
+ * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
  */
-export function planOf(experiment: Experiment, places: Places, name: LaunchName = NEW): Plan {
+export function planOf(experiment: Experiment, places: Places, name: LaunchName = NEW, behindTail = false): Plan {
   const { settings, cells } = experiment;
   const { firstStep } = name;
   const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-  const submissions: Submission[] = [submissionOf(experiment, places, name, firstStep, all)];
-  for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
-    if (settings.chain.scope === 'array') {
-      submissions.push(submissionOf(experiment, places, name, step, all, { after: submissions.length - 1 }));
+  const submissions: Submission[] = [];
+  for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
+    const first = step === firstStep;
+    if (settings.chain.scope === 'array' || (first && !behindTail)) {
+      const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
+      submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
       continue;
     }
     const before = submissions.length - cells.length;
     for (const { number } of cells) {
-      const after = step === firstStep + 1 ? 0 : before + number;
-      submissions.push(submissionOf(experiment, places, name, step, String(number), { after, cell: number }));
+      // The step before is one array when it is the first of a new chain.
+      const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
+      submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
     }
   }
   return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
@@ -84,17 +88,18 @@ function submissionOf(
   name: LaunchName,
   step: number,
   array: string,
-  behind?: { readonly after: number; readonly cell?: number },
+  after: Submission['after'],
+  cell: number | undefined,
 ): Submission {
   const { settings } = experiment;
   const { chain } = settings;
   const directory = experimentDirectory(places, experiment.id);
-  const tag = `${launchTag(experiment.id, name)}.s${step}${behind?.cell === undefined ? '' : `.c${behind.cell}`}`;
-  const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
+  const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+  const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
   return {
     step,
-    cell: behind?.cell,
-    after: behind?.after,
+    cell,
+    after,
     tag,
     environment: {
       EXPERIMENT_ID: experiment.id,
@@ -118,7 +123,7 @@ function submissionOf(
       ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
       '--export=ALL',
       '--hold',
-      ...(behind === undefined ? [] : [`--dependency=${dependency}`]),
+      ...(after === undefined ? [] : [`--dependency=${dependency}`]),
       `--array=${array}`,
     ],
   };

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { LaunchRecord } from '../chain/manifest.ts';
 import type { LaunchName } from '../chain/plan.ts';
 
 /** One line of ledger.jsonl, the record of every id that sbatch returned and of what was done with it. */
@@ -34,13 +35,33 @@ function parseObject(line: string): Record<string, unknown> {
   }
 }
 
-/** The launch and the step that come next: steps that were cancelled before they could run do not count. */
-export function nextLaunch(ledger: readonly LedgerLine[]): LaunchName {
-  const released = new Set(ledger.filter((line) => line.event === 'releasing').map((line) => line.launch));
-  const steps = ledger.filter((line) => line.event === 'submitted' && released.has(line.launch)).map((line) => line.step ?? 0);
+export function isReleased(ledger: readonly LedgerLine[], launch: number): boolean {
+  return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+
+/** The last step that was queued and let go; 0 for none. Steps that were cancelled before they could run do not count. */
+export function lastStep(ledger: readonly LedgerLine[]): number {
+  const held = new Map<string, LedgerLine>();
+  let last = 0;
+  for (const line of ledger) {
+    if (line.event === 'submitted') held.set(line.job, line);
+    else if (line.event === 'cancelled') held.delete(line.job);
+    else if (line.event === 'releasing') {
+      for (const { launch, step } of held.values()) if (launch === line.launch) last = Math.max(last, step ?? 0);
+    }
+  }
+  return last;
+}
+
+/**
+ * The launch and the step that come next.
+ * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ */
+export function nextLaunch(ledger: readonly LedgerLine[], earlier: readonly Pick<LaunchRecord, 'launch' | 'steps'>[] = []): LaunchName {
+  const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
   return {
-    launch: Math.max(0, ...ledger.map((line) => line.launch)) + 1,
-    firstStep: Math.max(0, ...steps) + 1,
+    launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+    firstStep: known + 1,
     nonce: randomBytes(3).toString('hex'),
   };
 }

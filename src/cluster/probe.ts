@@ -1,4 +1,4 @@
-import { pathIn } from '../chain/manifest.ts';
+import { type Manifest, parseManifest } from '../chain/manifest.ts';
 import { type Places, testArguments } from '../chain/plan.ts';
 import type { Code } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
@@ -6,6 +6,7 @@ import type { Cluster } from '../experiment/repo-config.ts';
 import { Problem } from '../problem.ts';
 import type { Connection } from './connection.ts';
 import { type LedgerLine, parseLedger } from './ledger.ts';
+import { type SubmitLimit, submitLimits } from './limits.ts';
 import { call, runChecked } from './shell.ts';
 
 /** What the cluster said before anything was sent. */
@@ -20,6 +21,10 @@ export interface Probe {
   readonly sbatchVariables: readonly string[];
   /** What `sbatch --test-only` says of the array. */
   readonly testOnly: { readonly accepted: boolean; readonly said: string };
+  /** How many tasks may be queued. */
+  readonly limits: readonly SubmitLimit[];
+  /** The newest attempt there is, from 1; all that follows is of that one. */
+  readonly attempt: number;
   /** Is the code there already? */
   readonly codeStaged: boolean;
   readonly ledger: readonly LedgerLine[];
@@ -29,8 +34,8 @@ export interface Probe {
   readonly cellsDone: number;
   /** Are there jobs of this experiment in the queue, whoever put them there? */
   readonly queued: boolean;
-  /** Text of the manifest of an earlier launch. */
-  readonly manifest: string | undefined;
+  /** The manifest of an earlier launch. */
+  readonly manifest: Manifest | undefined;
 }
 
 /**
@@ -68,13 +73,18 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
       `${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`,
     );
   }
-  const manifest = valuesOf('manifest')[0];
-  const other = pathIn(manifest);
-  if (other !== undefined && other !== experiment.path) {
+  const [file, text] = valuesOf('manifest');
+  const manifest = file === undefined || text === undefined ? undefined : parseManifest(text, `${file} on ${cluster.name}`);
+  if (manifest !== undefined && manifest.path !== experiment.path) {
     throw new Problem(
-      `${experiment.id} on ${cluster.name} is ${other}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`,
+      `${experiment.id} on ${cluster.name} is ${manifest.path}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`,
     );
   }
+  const asked = valuesOf('asked');
+  const option = (name: string, variable: number) => {
+    const written = experiment.settings.slurm.get(name);
+    return typeof written === 'string' ? written : asked[variable] || undefined;
+  };
   const [outcome, said = ''] = valuesOf('test-only');
   const stagedDigest = valuesOf('code')[0];
   if (stagedDigest !== undefined && stagedDigest !== code.digest) {
@@ -89,6 +99,11 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
     slurm: valuesOf('slurm')[0] ?? '',
     sbatchVariables: all('sbatch-variable'),
     testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
+    limits: submitLimits(
+      answers.filter((answer) => answer.key === 'limit').map((answer) => answer.values),
+      { account: option('account', 0), partition: option('partition', 1), qos: option('qos', 2) },
+    ),
+    attempt: Number(valuesOf('attempt')[0] ?? 1),
     codeStaged: stagedDigest !== undefined,
     ledger: parseLedger(all('ledger')),
     ledgerLines: all('ledger').length,

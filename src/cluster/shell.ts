@@ -117,7 +117,10 @@ export async function runProgram(connection: Connection, program: Program): Prom
 export async function runChecked(connection: Connection, program: Program): Promise<readonly Answer[]> {
   const { answers, status, stderr } = await runProgram(connection, program);
   const problem = answers.find((answer) => answer.key === 'problem');
-  if (problem !== undefined) throw new Problem(`${connection.name}: ${(problem.values[0] ?? '').trim().replace(/\s*\n\s*/g, '; ')}`);
+  if (problem !== undefined) {
+    const [what = '', detail] = problem.values;
+    throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+  }
   if (status !== 0) throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
   return answers;
 }

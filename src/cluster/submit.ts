@@ -13,7 +13,7 @@ export interface SubmittedJob {
   readonly step: number;
   readonly cell: number | undefined;
   readonly job: string;
-  /** The id of the job it waits for. */
+  /** What it waits for: the id of a job, or several with commas. */
   readonly after: string | undefined;
   /** Slurm's state, as far as the submission saw it. */
   readonly state: string;
@@ -21,7 +21,14 @@ export interface SubmittedJob {
 
 /** How a submission ended; `unknown` is thrown. */
 export type Submitted =
-  | { readonly kind: 'submitted'; readonly jobs: readonly SubmittedJob[]; readonly held: string | undefined }
+  | {
+      readonly kind: 'submitted';
+      readonly jobs: readonly SubmittedJob[];
+      /** Why the steps could not be released. */
+      readonly held: string | undefined;
+      /** Slurm refused the steps from this one on, and those before it were kept. */
+      readonly cut: { readonly step: number; readonly why: string } | undefined;
+    }
   /** The chain was there already and is alive; nothing was submitted. */
   | { readonly kind: 'alive'; readonly jobs: readonly SubmittedJob[] }
   /** Slurm said no; the queue is as it was. */
@@ -42,6 +49,10 @@ export interface SubmitOrder {
   readonly manifest: string;
   /** Who holds the launch lock, for others to read. */
   readonly holder: string;
+  /** Go on behind the end of a chain that is alive, instead of reporting it. */
+  readonly extend: boolean;
+  /** Keep the whole steps that were accepted when a later one is refused, instead of taking them back. */
+  readonly keep: boolean;
 }
 
 /**
@@ -72,6 +83,8 @@ export async function submit(
         plan.tag,
         String(order.ledgerLines),
         order.holder,
+        order.extend ? 'extend' : 'report',
+        order.keep ? 'keep' : 'cancel',
       ),
       call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
       ...plan.submissions.map(stepCall),
@@ -104,25 +117,26 @@ export async function submit(
       `${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`,
     );
   }
-  const jobs: SubmittedJob[] = [];
-  for (const { key, values } of answers) {
-    if (key !== 'submitted') continue;
-    const [step = '', cell = '', job = ''] = values;
-    const after = plan.submissions[jobs.length]?.after;
-    jobs.push({
+  const [cutAt, cutWhy = ''] = find('cut') ?? [];
+  const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
+  const kept = (step: number) => cut === undefined || step < cut.step;
+  const jobs: SubmittedJob[] = answers
+    .filter((answer) => answer.key === 'submitted')
+    .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
       step: Number(step),
       cell: cell === '' ? undefined : Number(cell),
       job,
-      after: after === undefined ? undefined : jobs[after]?.job,
+      after: after.replaceAll(' ', ',') || undefined,
       state: 'PENDING',
-    });
-  }
-  if (jobs.length !== plan.submissions.length) {
+    }))
+    .filter((job) => kept(job.step));
+  const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
+  if (jobs.length !== wanted) {
     throw new Unknown(
-      `${connection.name}: ${plan.submissions.length} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`,
+      `${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`,
     );
   }
-  return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? '') };
+  return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
 }
 
 function stepCall(submission: Submission): string {
@@ -150,7 +164,7 @@ function jobsOfRows(rows: readonly string[]): SubmittedJob[] {
       step: Number(step),
       cell: cell === undefined ? undefined : Number(cell),
       job,
-      after: /afterany:(\d+)/.exec(dependency)?.[1],
+      after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
       state,
     });
   }

@@ -1,19 +1,29 @@
 import { createHash } from 'node:crypto';
-import { launchesIn, manifestOf } from '../chain/manifest.ts';
-import { planOf } from '../chain/plan.ts';
+import { type LaunchRecord, type Manifest, manifestDifferences, manifestOf } from '../chain/manifest.ts';
+import { experimentDirectory, type Places, planOf } from '../chain/plan.ts';
 import { type Connection, connect } from '../cluster/connection.ts';
-import { nextLaunch } from '../cluster/ledger.ts';
-import { probe } from '../cluster/probe.ts';
+import { isReleased, lastStep, nextLaunch } from '../cluster/ledger.ts';
+import { exceeded, type SubmitLimit } from '../cluster/limits.ts';
+import { type Probe, probe } from '../cluster/probe.ts';
 import type { Answer } from '../cluster/shell.ts';
 import { JOB_SCRIPT, stageCode, stageExperiment } from '../cluster/stage.ts';
 import { commandsFor, submit } from '../cluster/submit.ts';
 import { type Code, codeOf } from '../experiment/code.ts';
+import { asAttempt, type Experiment } from '../experiment/experiment.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
 import { Problem } from '../problem.ts';
+import { count } from '../report/markdown.ts';
 import type { Report } from '../report/report.ts';
 import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command.ts';
 
 export interface LaunchOrder extends Order {
+  /**
+   * launch: puts the chain there, carries on one that has ended, reports one that is alive. extend: adds `chain.n_jobs` steps
+   * behind one that is alive. restart: begins a new attempt beside what is there.
+   */
+  readonly mode: 'launch' | 'extend' | 'restart';
+  /** Keep the whole steps that Slurm accepted when it refuses a later one. */
+  readonly keep: boolean;
   /** Called after everything was checked and staged, right before the first sbatch; throws to stop. */
   readonly beforeSubmit: () => Promise<void>;
 }
@@ -35,7 +45,9 @@ export async function launch(order: LaunchOrder): Promise<Report> {
   const connection = await connect(cluster, credentials);
   try {
     for (let look = 1; ; look += 1) {
-      const report = await launchOver(connection, cluster, order, code);
+      // Who came in between has begun the new attempt that was asked for.
+      const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
+      const report = await launchOver(connection, cluster, { ...order, mode }, code);
       if (report !== undefined) return report;
       if (look === LOOKS)
         throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
@@ -45,15 +57,90 @@ export async function launch(order: LaunchOrder): Promise<Report> {
   }
 }
 
-/** One look and one submission; undefined when another launch came between the two. */
-async function launchOver(connection: Connection, cluster: Cluster, order: LaunchOrder, code: Code): Promise<Report | undefined> {
-  const { experiment, progress, signal } = order;
-  const seen = await probe(connection, cluster, experiment, code);
+/** What a launch means to do, seen what is there. */
+interface Intent {
+  readonly experiment: Experiment;
+  /** What is there of this attempt; nothing when it is a new one. */
+  readonly there: Pick<Probe, 'queued' | 'ledger' | 'ledgerLines' | 'manifest' | 'cellsDone'>;
+  /** Go on behind a chain that is alive. */
+  readonly extend: boolean;
+  /** Adds steps that were asked for before; finding no room for them is no failure. */
+  readonly completes: boolean;
+  readonly notes: readonly string[];
+}
+
+const NOTHING_THERE: Intent['there'] = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, cellsDone: 0 };
+
+function intentOf(order: LaunchOrder, seen: Probe, completing: boolean): Intent {
+  const { mode, launcher } = order;
+  const ours = (launch: LaunchRecord | undefined) => launch !== undefined && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
+  const newest = asAttempt(order.experiment, seen.attempt);
+  // A workflow run that is run again asks for what it has got already.
+  if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
+    const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
+    return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
+  }
+  const launches = seen.manifest?.launches ?? [];
+  if (mode === 'extend') {
+    const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
+    if (done === undefined) return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
+    return {
+      experiment: newest,
+      there: seen,
+      extend: false,
+      completes: false,
+      notes: ['This workflow run has extended the chain already.'],
+    };
+  }
+  // Steps that were asked for and refused for want of room, or lost with their launcher.
+  const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
+  if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
+    const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
+    return { experiment: withLength(newest, missing), there: seen, extend: true, completes: true, notes };
+  }
+  return { experiment: newest, there: seen, extend: false, completes: false, notes: [] };
+}
+
+function withLength(experiment: Experiment, nJobs: number): Experiment {
+  const { settings } = experiment;
+  return { ...experiment, settings: { ...settings, chain: { ...settings.chain, nJobs } } };
+}
+
+/**
+ * One look and one submission; undefined when another launch came between the two.
+ * @param completing whether steps that are missing in a chain that is alive are to be added
+ */
+async function launchOver(
+  connection: Connection,
+  cluster: Cluster,
+  order: LaunchOrder,
+  code: Code,
+  completing = true,
+): Promise<Report | undefined> {
+  const { progress, signal } = order;
+  const seen = await probe(connection, cluster, order.experiment, code);
   const { places } = seen;
-  const earlier = launchesIn(seen.manifest, experiment.id);
-  if (!seen.queued && earlier.length > 0 && seen.cellsDone === experiment.cells.length) {
+  const { experiment, there, extend, completes, notes: intentNotes } = intentOf(order, seen, completing);
+  const earlier = there.manifest?.launches ?? [];
+  const name = nextLaunch(there.ledger, earlier);
+  const plan = planOf(experiment, places, name, extend && there.queued);
+  const manifest = manifestOf(
+    experiment,
+    code,
+    places,
+    plan,
+    {
+      ...order.launcher,
+      slurm: seen.slurm,
+      sbatchVariables: seen.sbatchVariables,
+      jobScript: createHash('sha256').update(JOB_SCRIPT).digest('hex'),
+    },
+    earlier,
+  );
+  if (there.manifest !== undefined) refuseOther(there.manifest, manifest, places, cluster);
+  const basis = await reportBasis({ ...order, experiment }, places, plan);
+  if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
     progress(`${experiment.id} is complete`);
-    const basis = await reportBasis(order, places, planOf(experiment, places));
     return {
       ...basis,
       command: 'launch',
@@ -67,8 +154,12 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
     };
   }
   // A chain that is there already may itself be what fills a limit.
-  if (!seen.testOnly.accepted && !seen.queued)
-    throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+  if (extend || !there.queued) {
+    if (!seen.testOnly.accepted)
+      throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+    // What completes a chain takes what room there is.
+    if (!order.keep && !completes) refuseWithoutRoom(seen.limits, experiment, cluster);
+  }
   if (!seen.codeStaged) {
     progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
     await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
@@ -84,23 +175,8 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
   await order.beforeSubmit();
   if (signal.aborted) throw new Problem('stopped before the first submission; nothing is in the queue');
 
-  const name = nextLaunch(seen.ledger);
-  const { firstStep } = name;
-  const plan = planOf(experiment, places, name);
-  const manifest = manifestOf(
-    experiment,
-    code,
-    places,
-    plan,
-    {
-      ...order.launcher,
-      slurm: seen.slurm,
-      sbatchVariables: seen.sbatchVariables,
-      jobScript: createHash('sha256').update(JOB_SCRIPT).digest('hex'),
-    },
-    earlier,
-  );
   const notes = [
+    ...intentNotes,
     ...notesOnCode(code),
     ...notesOnSettings(experiment, order.secrets),
     ...(seen.sbatchVariables.length > 0
@@ -108,9 +184,9 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
       : []),
   ];
   const total = plan.submissions.length;
+  let submitted = 0;
   const onAnswer = ({ key, values }: Answer) => {
-    if (key === 'submitted')
-      progress(`step ${values[0]}: job ${values[2]} (${(values[0] ? Number(values[0]) : 0) - firstStep + 1} of ${total})`);
+    if (key === 'submitted') progress(`step ${values[0]}: job ${values[2]} (${++submitted} of ${total})`);
     else if (key === 'note') {
       progress(values[0] ?? '');
       notes.push(values[0] ?? '');
@@ -123,21 +199,26 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
       experiment,
       plan,
       places,
-      ledgerLines: seen.ledgerLines,
+      ledgerLines: there.ledgerLines,
       secrets: order.secrets,
       manifest: `${JSON.stringify(manifest)}\n`,
       holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
+      extend,
+      keep: order.keep,
     },
     onAnswer,
     signal,
   );
-  const basis = await reportBasis(order, places, plan);
   switch (result.kind) {
     case 'changed':
       return undefined;
     case 'refused':
+      if (completes) {
+        progress(`there is no room yet for the missing steps: ${result.why}`);
+        return launchOver(connection, cluster, order, code, false);
+      }
       throw new Problem(
-        `the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing has run. It would have been ${experiment.cells.length} × ${total} tasks`,
+        `the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing of it has run. It would have been ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`,
       );
     case 'stuck':
       throw new Problem(
@@ -157,12 +238,18 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
       };
     case 'submitted':
       if (result.held !== undefined) {
-        notes.push(`Step ${firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
+        notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
+      }
+      if (result.cut !== undefined) {
+        const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
+        notes.push(
+          `Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`,
+        );
       }
       return {
         ...basis,
         command: 'launch',
-        state: 'submitted',
+        state: extend && there.queued ? 'extended' : 'submitted',
         jobs: result.jobs,
         commands: commandsFor(places, experiment.id, result.jobs),
         notes,
@@ -170,6 +257,28 @@ async function launchOver(connection: Connection, cluster: Cluster, order: Launc
     default:
       return result satisfies never;
   }
+}
+
+/** @throws Problem when the record on the cluster is not of what is being launched */
+function refuseOther(found: Manifest, expected: Manifest, places: Places, cluster: Cluster): void {
+  const different = manifestDifferences(found, expected);
+  if (different.length === 0) return;
+  throw new Problem(
+    `the manifest of ${expected.id} on ${cluster.name} (${experimentDirectory(places, expected.id)}/manifest.json) is not of what this commit gives:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Put it right, or begin a new attempt (command restart). Nothing was submitted`,
+  );
+}
+
+/** @throws Problem with the sum when the limits that can be read have no room for the chain */
+function refuseWithoutRoom(limits: readonly SubmitLimit[], experiment: Experiment, cluster: Cluster): void {
+  const { nJobs } = experiment.settings.chain;
+  const cells = experiment.cells.length;
+  const over = exceeded(limits, cells * nJobs);
+  const [tightest] = over;
+  if (tightest === undefined) return;
+  const fitting = Math.max(0, Math.floor((tightest.most - tightest.used) / cells));
+  throw new Problem(
+    `${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${cluster.name}: ${over.map(({ name, most, used }) => `${name} is ${most}, and ${used} are in the queue`).join('; ')}. ${fitting > 0 ? `A chain of ${count(fitting, 'step')} would fit, and 'partial: keep' queues as much as does` : 'Not one step would fit'}. Nothing was submitted`,
+  );
 }
 
 function megabytes(bytes: number): string {

@@ -16,6 +16,8 @@ export interface Experiment {
   readonly commit: string;
   readonly path: string;
   readonly overrides: readonly Override[];
+  /** Counts from 1; see asAttempt. */
+  readonly attempt: number;
   /** What all cells agree on; nSteps is that of cell 0. */
   readonly settings: Settings;
   readonly cells: readonly ExperimentCell[];
@@ -65,6 +67,7 @@ export function experimentFrom(source: Source, commit: string, config: RepoConfi
     commit,
     path: source.file,
     overrides,
+    attempt: 1,
     settings,
     cells,
     cluster: clusterOf(config, settings),
@@ -88,6 +91,12 @@ function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings
     }
     return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(source, root)) };
   });
+}
+
+/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
+export function asAttempt(experiment: Experiment, attempt: number): Experiment {
+  const { name, commit, overrides } = experiment;
+  return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
 }
 
 /** The settings that must be the same in every cell, each as one string. */

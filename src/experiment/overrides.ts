@@ -118,13 +118,17 @@ function throughNoAlias(source: Source, node: unknown, override: Override, soFar
   return resolved(source, node);
 }
 
+/** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
+export function countsInId(override: Override): boolean {
+  return !override.path.startsWith('chain.');
+}
+
 /**
- * Six hex digits that stand for the overrides, or nothing when there are none that count. `chain.*` does not count: it
- * only makes the chain longer. The order in which they were given does not matter, the spelling of a value does.
+ * Six hex digits that stand for the overrides, or nothing when there are none that count. The order in which they were given does not matter, the spelling of a value does.
  */
 export function hashOfOverrides(overrides: readonly Override[]): string {
   const counted = overrides
-    .filter((override) => !override.path.startsWith('chain.'))
+    .filter(countsInId)
     .map((override) => [override.path, override.value.trim()] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
   if (counted.length === 0) return '';

@@ -45,6 +45,8 @@ function headline(report: Report): string {
       return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
     case 'submitted':
       return `submitted, ${count(report.steps, 'step')}`;
+    case 'extended':
+      return `extended to ${count(report.steps, 'step')}`;
     case 'complete':
       return 'complete: every cell is done, nothing was submitted';
     case 'alive':

@@ -5,10 +5,10 @@ import type { SubmittedJob } from '../cluster/submit.ts';
 export interface Report {
   readonly command: 'plan' | 'launch';
   /**
-   * planned: nothing was submitted. submitted: this launch put the chain there. alive: it was there already. complete:
-   * training is done, so there is nothing to submit.
+   * planned: nothing was submitted. submitted: this launch put the chain there. extended: it put steps behind one that was
+   * there. alive: it was there already. complete: training is done, so there is nothing to submit.
    */
-  readonly state: 'planned' | 'submitted' | 'alive' | 'complete';
+  readonly state: 'planned' | 'submitted' | 'extended' | 'alive' | 'complete';
   readonly id: string;
   readonly name: string;
   readonly commit: string;
