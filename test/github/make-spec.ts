@@ -7,15 +7,22 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const OPERATIONS = [
   'repos/get-collaborator-permission-level',
   'repos/list-pull-requests-associated-with-commit',
+  'repos/create-commit-status',
+  'repos/get-combined-status-for-ref',
+  'repos/list-commit-statuses-for-ref',
   'pulls/get',
+  'pulls/list',
   'pulls/list-files',
+  'issues/get',
   'issues/list-labels-on-issue',
   'issues/add-labels',
   'issues/remove-label',
   'issues/list-comments',
+  'issues/get-comment',
   'issues/create-comment',
   'issues/update-comment',
   'issues/delete-comment',
+  'reactions/create-for-issue-comment',
 ];
 
 type Json = Record<string, unknown>;
@@ -57,7 +64,12 @@ function bare(value: unknown): unknown {
     Object.entries(value)
       .filter(
         ([key, child]) =>
-          !(key === 'description' && typeof child === 'string') && !key.startsWith('x-') && key !== 'externalDocs' && key !== 'example',
+          !(key === 'description' && typeof child === 'string') &&
+          // Without a type beside it, it says nothing (OpenAPI 3.0.3), and Ajv refuses the whole schema.
+          !(key === 'nullable' && child === true && !('type' in value)) &&
+          !key.startsWith('x-') &&
+          key !== 'externalDocs' &&
+          key !== 'example',
       )
       .map(([key, child]) => [key, bare(child)]),
   );

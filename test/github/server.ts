@@ -15,21 +15,57 @@ const SPEC = JSON.parse(readFileSync(new URL('api.json', import.meta.url), 'utf8
   components: { examples: Record<string, { value: unknown }> };
 };
 
-export interface PullRequest {
+export interface Issue {
   readonly number: number;
   readonly title: string;
-  readonly branch: string;
-  readonly base: string;
-  readonly fork: boolean;
   labels: string[];
   state: 'open' | 'closed';
 }
 
+export interface PullRequest extends Issue {
+  readonly branch: string;
+  readonly base: string;
+  readonly fork: boolean;
+  /** The commit on the base branch that merged it. */
+  mergeCommit: string | undefined;
+}
+
+export type Association =
+  | 'COLLABORATOR'
+  | 'CONTRIBUTOR'
+  | 'FIRST_TIMER'
+  | 'FIRST_TIME_CONTRIBUTOR'
+  | 'MANNEQUIN'
+  | 'MEMBER'
+  | 'NONE'
+  | 'OWNER';
+
 export interface Comment {
   readonly id: number;
+  /** Number of the pull request, or of the issue. */
   readonly pull: number;
   readonly author: string;
+  /** NONE unless said. */
+  readonly association?: Association;
   body: string;
+}
+
+export interface Reaction {
+  readonly id: number;
+  /** Id of the comment. */
+  readonly comment: number;
+  readonly author: string;
+  readonly content: '+1' | '-1' | 'laugh' | 'confused' | 'heart' | 'hooray' | 'rocket' | 'eyes';
+}
+
+export interface Status {
+  readonly id: number;
+  readonly sha: string;
+  readonly author: string;
+  readonly state: 'error' | 'failure' | 'pending' | 'success';
+  readonly context: string;
+  readonly description: string | null;
+  readonly targetUrl: string | null;
 }
 
 /** Makes matching requests fail; `times` counts down. */
@@ -50,7 +86,13 @@ export interface GitHub {
   /** token -> login */
   readonly tokens: Map<string, string>;
   readonly pulls: PullRequest[];
+  /** Those that are no pull requests. Both are numbered in one sequence. */
+  readonly issues: Issue[];
   readonly comments: Comment[];
+  /** In the order they were made. */
+  readonly reactions: Reaction[];
+  /** Of all commits, the newest first. */
+  readonly statuses: Status[];
   readonly faults: Fault[];
   /** What was asked, `METHOD path`. */
   readonly requests: string[];
@@ -59,6 +101,10 @@ export interface GitHub {
   /** Runs before an answer is made; for pushing at the wrong moment. */
   before: (request: string) => void;
   headOf(pull: PullRequest): string;
+  /** The commit it is compared with; once merged, the one it was merged onto. */
+  baseOf(pull: PullRequest): string;
+  /** As if somebody wrote it on the page. @param number of a pull request or an issue */
+  addComment(number: number, author: string, body: string, association?: Association): Comment;
   close(): Promise<void>;
 }
 
@@ -82,6 +128,8 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   let nextComment = 1_000_001;
+  let nextReaction = 1;
+  let nextStatus = 1;
 
   const hub: GitHub = {
     url,
@@ -90,12 +138,22 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     permissions: new Map(),
     tokens: new Map(),
     pulls: [],
+    issues: [],
     comments: [],
+    reactions: [],
+    statuses: [],
     faults: [],
     requests: [],
     violations: [],
     before: () => {},
     headOf: (pull) => git('rev-parse', pull.branch),
+    baseOf: (pull) => git('rev-parse', pull.mergeCommit === undefined ? pull.base : `${pull.mergeCommit}^1`),
+    addComment: (number, author, body, association = 'NONE') => {
+      const comment = { id: nextComment, pull: number, author, association, body };
+      nextComment += 1;
+      hub.comments.push(comment);
+      return comment;
+    },
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();
@@ -126,38 +184,87 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
       title: pull.title,
       state: pull.state,
       labels: pull.labels.map(label),
+      closed_at: pull.state === 'closed' ? body['closed_at'] : null,
+      merged_at: pull.mergeCommit === undefined ? null : body['merged_at'],
+      merge_commit_sha: pull.mergeCommit ?? body['merge_commit_sha'],
+      // Lists leave it out.
+      ...('merged' in body && { merged: pull.mergeCommit !== undefined }),
       head: side('head', pull.branch, pull.fork ? FORK_REPO_ID : BASE_REPO_ID, hub.headOf(pull)),
-      base: side('base', pull.base, BASE_REPO_ID, git('rev-parse', pull.base)),
+      base: side('base', pull.base, BASE_REPO_ID, hub.baseOf(pull)),
+    };
+  };
+  const issueBody = (issue: Issue): Json => {
+    const { pull_request: link, ...body } = example('issue');
+    const pull = hub.pulls.find((candidate) => candidate.number === issue.number);
+    return {
+      ...body,
+      number: issue.number,
+      html_url: `${url}/${repository}/${pull ? 'pull' : 'issues'}/${issue.number}`,
+      title: issue.title,
+      state: issue.state,
+      state_reason: undefined, // GitHub says null, which its description forgets to list
+      labels: issue.labels.map(label),
+      comments: hub.comments.filter((comment) => comment.pull === issue.number).length,
+      closed_at: issue.state === 'closed' ? body['updated_at'] : null,
+      closed_by: issue.state === 'closed' ? body['closed_by'] : null,
+      // How a client tells the two apart.
+      ...(pull && { pull_request: { ...(link as Json), merged_at: pull.mergeCommit === undefined ? null : body['updated_at'] } }),
     };
   };
   const commentBody = (comment: Comment): Json => ({
     ...example('issue-comment'),
     id: comment.id,
-    html_url: `${url}/${repository}/pull/${comment.pull}#issuecomment-${comment.id}`,
+    html_url: `${url}/${repository}/${hub.issues.some((issue) => issue.number === comment.pull) ? 'issues' : 'pull'}/${comment.pull}#issuecomment-${comment.id}`,
     body: comment.body,
     user: user(comment.author),
-    author_association: 'NONE',
+    author_association: comment.association ?? 'NONE',
+  });
+  const statusBody = (status: Status): Json => ({
+    ...example('status'),
+    id: status.id,
+    url: `${url}/repos/${repository}/statuses/${status.sha}`,
+    state: status.state,
+    context: status.context,
+    description: status.description,
+    target_url: status.targetUrl,
+    creator: user(status.author),
   });
 
   type Handler = (context: Context, login: string) => [number, unknown];
   const pullOf = (context: Context, name: string) => hub.pulls.find((pull) => pull.number === Number(context.request.params[name]));
+  const issueOf = (context: Context) =>
+    [...hub.pulls, ...hub.issues].find((issue) => issue.number === Number(context.request.params['issue_number']));
   const commentOf = (context: Context) => hub.comments.find((comment) => comment.id === Number(context.request.params['comment_id']));
   const NOT_FOUND: [number, unknown] = [404, { message: 'Not Found', documentation_url: 'https://docs.github.com/rest', status: '404' }];
-  const TOO_LONG: [number, unknown] = [
+  const invalid = (error: Json): [number, unknown] => [
     422,
-    {
-      message: 'Validation Failed',
-      errors: [
-        { resource: 'IssueComment', code: 'unprocessable', field: 'data', message: 'Body is too long (maximum is 65536 characters)' },
-      ],
-      documentation_url: 'https://docs.github.com/rest',
-    },
+    { message: 'Validation Failed', errors: [error], documentation_url: 'https://docs.github.com/rest', status: '422' },
   ];
-  const page = (context: Context, all: unknown[]): [number, unknown] => {
+  const TOO_LONG = invalid({
+    resource: 'IssueComment',
+    code: 'unprocessable',
+    field: 'data',
+    message: 'Body is too long (maximum is 65536 characters)',
+  });
+  const invalidStatus = (message: string, field?: string) =>
+    invalid({ resource: 'Status', code: 'custom', ...(field && { field }), message });
+  const slice = (context: Context, all: unknown[]): unknown[] => {
     const size = Number(context.request.query['per_page'] ?? 30);
     const number = Number(context.request.query['page'] ?? 1);
-    return [200, all.slice((number - 1) * size, number * size)];
+    return all.slice((number - 1) * size, number * size);
   };
+  const page = (context: Context, all: unknown[]): [number, unknown] => [200, slice(context, all)];
+  const commitOf = (ref: string): string | undefined => {
+    try {
+      return git('rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`);
+    } catch {
+      return undefined;
+    }
+  };
+  const refOf = (context: Context) => commitOf(decodeURIComponent(String(context.request.params['ref'])));
+  // Contexts that differ only in case are one.
+  const isOf = (status: Status, sha: string, context: string) =>
+    status.sha === sha && status.context.toLowerCase() === context.toLowerCase();
 
   const handlers: Record<string, Handler> = {
     'repos/get-collaborator-permission-level': (context) => {
@@ -168,10 +275,75 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     },
     'repos/list-pull-requests-associated-with-commit': (context) => {
       const sha = String(context.request.params['commit_sha']);
-      const containing = hub.pulls.filter((pull) => git('rev-list', `${pull.base}..${pull.branch}`).split('\n').includes(sha));
+      const containing = hub.pulls
+        .filter((pull) => pull.state === 'open' || pull.mergeCommit !== undefined)
+        .filter((pull) =>
+          git('rev-list', `${hub.baseOf(pull)}..${pull.branch}`)
+            .split('\n')
+            .includes(sha),
+        );
       return page(
         context,
         containing.map((pull) => pullBody(pull, 'pull-request-simple-items')),
+      );
+    },
+    'repos/create-commit-status': (context, login) => {
+      const sha = String(context.request.params['sha']);
+      const given = context.request.requestBody as {
+        state: Status['state'];
+        context?: string;
+        description?: string | null;
+        target_url?: string | null;
+      };
+      const { state, context: name = 'default', description = null, target_url: targetUrl = null } = given;
+      if (!/^[0-9a-f]{40}$/.test(sha)) return invalidStatus('sha must be a 40 character SHA1', 'sha');
+      if (commitOf(sha) === undefined)
+        return [422, { message: `No commit found for SHA: ${sha}`, documentation_url: 'https://docs.github.com/rest', status: '422' }];
+      if (description !== null && [...description].length > 140)
+        return invalidStatus('description is too long (maximum is 140 characters)', 'description');
+      if (targetUrl !== null && !/^https?:\/\//.test(targetUrl)) return invalidStatus('target_url must use http(s) scheme', 'target_url');
+      if (hub.statuses.filter((status) => isOf(status, sha, name)).length >= 1000)
+        return invalidStatus('This SHA and context has reached the maximum number of statuses.');
+      const status = { id: nextStatus, sha, author: login, state, context: name, description, targetUrl };
+      nextStatus += 1;
+      hub.statuses.unshift(status);
+      return [201, statusBody(status)];
+    },
+    'repos/list-commit-statuses-for-ref': (context) => {
+      const sha = refOf(context);
+      if (sha === undefined) return NOT_FOUND;
+      return page(context, hub.statuses.filter((status) => status.sha === sha).map(statusBody));
+    },
+    'repos/get-combined-status-for-ref': (context) => {
+      const sha = refOf(context);
+      if (sha === undefined) return NOT_FOUND;
+      const newest = hub.statuses.filter(
+        (status) => status.sha === sha && status === hub.statuses.find((other) => isOf(other, sha, status.context)),
+      );
+      const failed = newest.some((status) => status.state === 'error' || status.state === 'failure');
+      const pending = newest.length === 0 || newest.some((status) => status.state === 'pending');
+      return [
+        200,
+        {
+          ...example('combined-commit-status'),
+          state: failed ? 'failure' : pending ? 'pending' : 'success',
+          // Who made them is left out here.
+          statuses: slice(context, newest.map(statusBody)).map((status) => ({ ...(status as Json), creator: undefined })),
+          sha,
+          total_count: newest.length,
+        },
+      ];
+    },
+    'pulls/list': (context) => {
+      const { state = 'open', head, base, sort = 'created', direction = 'desc' } = context.request.query as Record<string, string>;
+      if (sort !== 'created') throw new Error(`the stand-in does not sort pull requests by ${sort}`);
+      const listed = hub.pulls
+        .filter((pull) => state === 'all' || pull.state === state)
+        .filter((pull) => (head === undefined || head === `lab:${pull.branch}`) && (base === undefined || base === pull.base))
+        .toSorted((a, b) => (direction === 'asc' ? a.number - b.number : b.number - a.number));
+      return page(
+        context,
+        listed.map((pull) => pullBody(pull, 'pull-request-simple-items')),
       );
     },
     'pulls/get': (context) => {
@@ -182,42 +354,49 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
       const pull = pullOf(context, 'pull_number');
       if (!pull) return NOT_FOUND;
       const status: Record<string, string> = { A: 'added', M: 'modified', D: 'removed', T: 'changed' };
-      const files = git('diff', '--name-status', '--no-renames', `${pull.base}...${pull.branch}`).split('\n').filter(Boolean);
+      const files = git('diff', '--name-status', '--no-renames', `${hub.baseOf(pull)}...${pull.branch}`)
+        .split('\n')
+        .filter(Boolean);
       return page(
         context,
         files.map((line) => ({ ...example('diff-entry-items'), status: status[line[0] ?? ''] ?? 'modified', filename: line.slice(2) })),
       );
     },
+    'issues/get': (context) => {
+      const issue = issueOf(context);
+      return issue ? [200, issueBody(issue)] : NOT_FOUND;
+    },
     'issues/list-labels-on-issue': (context) => {
-      const pull = pullOf(context, 'issue_number');
-      return pull ? page(context, pull.labels.map(label)) : NOT_FOUND;
+      const issue = issueOf(context);
+      return issue ? page(context, issue.labels.map(label)) : NOT_FOUND;
     },
     'issues/add-labels': (context) => {
-      const pull = pullOf(context, 'issue_number');
-      if (!pull) return NOT_FOUND;
+      const issue = issueOf(context);
+      if (!issue) return NOT_FOUND;
       const { labels } = context.request.requestBody as { labels: string[] };
-      pull.labels = [...new Set([...pull.labels, ...labels])];
-      return [200, pull.labels.map(label)];
+      issue.labels = [...new Set([...issue.labels, ...labels])];
+      return [200, issue.labels.map(label)];
     },
     'issues/remove-label': (context) => {
-      const pull = pullOf(context, 'issue_number');
+      const issue = issueOf(context);
       const name = decodeURIComponent(String(context.request.params['name']));
-      if (!pull?.labels.includes(name))
+      if (!issue?.labels.includes(name))
         return [404, { message: 'Label does not exist', documentation_url: 'https://docs.github.com/rest', status: '404' }];
-      pull.labels = pull.labels.filter((other) => other !== name);
-      return [200, pull.labels.map(label)];
+      issue.labels = issue.labels.filter((other) => other !== name);
+      return [200, issue.labels.map(label)];
     },
     'issues/list-comments': (context) =>
       page(context, hub.comments.filter((comment) => comment.pull === Number(context.request.params['issue_number'])).map(commentBody)),
+    'issues/get-comment': (context) => {
+      const comment = commentOf(context);
+      return comment ? [200, commentBody(comment)] : NOT_FOUND;
+    },
     'issues/create-comment': (context, login) => {
-      const pull = pullOf(context, 'issue_number');
-      if (!pull) return NOT_FOUND;
+      const issue = issueOf(context);
+      if (!issue) return NOT_FOUND;
       const { body } = context.request.requestBody as { body: string };
       if (body.length > 65_536) return TOO_LONG;
-      const comment = { id: nextComment, pull: pull.number, author: login, body };
-      nextComment += 1;
-      hub.comments.push(comment);
-      return [201, commentBody(comment)];
+      return [201, commentBody(hub.addComment(issue.number, login, body))];
     },
     'issues/update-comment': (context) => {
       const comment = commentOf(context);
@@ -231,7 +410,20 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
       const comment = commentOf(context);
       if (!comment) return NOT_FOUND;
       hub.comments.splice(hub.comments.indexOf(comment), 1);
+      hub.reactions.splice(0, hub.reactions.length, ...hub.reactions.filter((reaction) => reaction.comment !== comment.id));
       return [204, undefined];
+    },
+    'reactions/create-for-issue-comment': (context, login) => {
+      const comment = commentOf(context);
+      if (!comment) return NOT_FOUND;
+      const { content } = context.request.requestBody as { content: Reaction['content'] };
+      const existing = hub.reactions.find((one) => one.comment === comment.id && one.author === login && one.content === content);
+      const reaction = existing ?? { id: nextReaction, comment: comment.id, author: login, content };
+      if (!existing) {
+        nextReaction += 1;
+        hub.reactions.push(reaction);
+      }
+      return [existing ? 200 : 201, { ...example('reaction'), id: reaction.id, user: user(login), content }];
     },
   };
 

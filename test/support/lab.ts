@@ -287,6 +287,7 @@ export async function makeLab(cluster: ClusterEnvironment, name: string, options
         branch,
         base: 'main',
         fork: false,
+        mergeCommit: undefined,
         labels: [],
         state: 'open',
       };
