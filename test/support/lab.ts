@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
-import { type GitHub, type PullRequest, startGitHub } from '../github/server.ts';
+import { type Association, type Comment, type GitHub, type Issue, type PullRequest, startGitHub } from '../github/server.ts';
 import { type ActionResult, type ActionRun, ROOT, runAction } from './action.ts';
 
 /** What script/cluster wrote into DIR/env. */
@@ -101,8 +101,30 @@ export interface Lab {
   label(pull: PullRequest, name: string, run?: ActionRun): Promise<ActionResult>;
   /** The payload GitHub sends when `name` is put on. */
   labeled(pull: PullRequest, name: string, sender?: string): unknown;
+  /** Takes a label off and sends the event. */
+  unlabel(pull: PullRequest, name: string, run?: SentRun): Promise<ActionResult>;
+  /** Closes a pull request, or merges it into its base branch, and sends the event. */
+  closePull(pull: PullRequest, merged?: boolean, run?: SentRun): Promise<ActionResult>;
+  /** Writes a comment and sends the event, with a checkout of main. */
+  comment(pull: PullRequest, body: string, run?: CommentRun): Promise<ActionResult>;
+  /** The payload GitHub sends when a comment was made. */
+  commented(comment: Comment): unknown;
   dispatch(inputs: Readonly<Record<string, string>>, run?: ActionRun): Promise<ActionResult>;
+  /** The hour of a cron line has come, on main. */
+  schedule(run?: ActionRun): Promise<ActionResult>;
   close(): Promise<void>;
+}
+
+/** What somebody else than alice may have done. */
+export interface SentRun extends ActionRun {
+  readonly sender?: string;
+}
+
+export interface CommentRun extends SentRun {
+  /** What the sender is to the repository; MEMBER with write permission and else NONE unless said. */
+  readonly association?: Association;
+  /** On an issue opened for it, which is no pull request. */
+  readonly onIssue?: boolean;
 }
 
 export interface LabOptions {
@@ -200,6 +222,25 @@ export async function endOf(
 
 const TOKEN = 'ghs_test_token';
 
+/** On pull_request events GITHUB_SHA is the temporary merge commit, which nobody has approved. */
+const MERGE_COMMIT = 'f'.repeat(40);
+
+type Json = Record<string, unknown>;
+
+/** A payload GitHub publishes as an example. */
+function published(name: string, action: string): Json {
+  const example = (examples as unknown as { name: string; examples: Json[] }[])
+    .find((one) => one.name === name)
+    ?.examples.find((one) => one['action'] === action);
+  if (example === undefined) throw new Error(`no published example of ${name} ${action}`);
+  return structuredClone(example);
+}
+
+/** A part of a payload with some of its fields replaced. */
+function having(part: unknown, fields: Json): Json {
+  return { ...(part as Json), ...fields };
+}
+
 export async function makeLab(cluster: ClusterEnvironment, name: string, options: LabOptions = {}): Promise<Lab> {
   const directory = mkdtempSync(join(tmpdir(), `slurm-chain-lab-${name}-`));
   const bare = join(directory, 'repo.git');
@@ -265,6 +306,52 @@ export async function makeLab(cluster: ClusterEnvironment, name: string, options
       environment: { ...environment(sha), ...run.environment },
     });
 
+  const by = ({ sender = 'alice', ...run }: SentRun): ActionRun => ({
+    ...run,
+    environment: { GITHUB_ACTOR: sender, GITHUB_TRIGGERING_ACTOR: sender, ...run.environment },
+  });
+  /** For events that belong to no branch GitHub takes the default one. */
+  const startOnMain = (run: ActionRun, eventName: string, event: unknown) => {
+    const head = git(bare, 'rev-parse', 'main');
+    if (git(workspace, 'rev-parse', 'HEAD') !== head) {
+      git(workspace, 'fetch', '--quiet', '--depth=1', 'origin', 'main');
+      git(workspace, 'checkout', '--quiet', '-B', 'main', 'FETCH_HEAD');
+    }
+    return start(head, run, eventName, event);
+  };
+  const nextNumber = () => hub.pulls.length + hub.issues.length + 1;
+  const labelTemplate = published('pull_request', 'labeled')['label'];
+  const labelNamed = (name: string) => having(labelTemplate, { name });
+  const pullEvent = (action: string, pull: PullRequest, sender: string): Json => {
+    const event = published('pull_request', action);
+    const body = event['pull_request'] as Json;
+    const head = body['head'] as Json;
+    const base = body['base'] as { repo: { id: number } };
+    return {
+      ...event,
+      number: pull.number,
+      sender: having(event['sender'], { login: sender }),
+      pull_request: {
+        ...body,
+        number: pull.number,
+        title: pull.title,
+        state: pull.state,
+        closed_at: pull.state === 'closed' ? body['updated_at'] : null,
+        merged: pull.mergeCommit !== undefined,
+        merged_at: pull.mergeCommit === undefined ? null : body['updated_at'],
+        merge_commit_sha: pull.mergeCommit ?? MERGE_COMMIT,
+        labels: pull.labels.map(labelNamed),
+        head: {
+          ...head,
+          sha: hub.headOf(pull),
+          ref: pull.branch,
+          repo: having(head['repo'], { id: pull.fork ? base.repo.id + 1 : base.repo.id }),
+        },
+        base: { ...base, sha: hub.baseOf(pull), ref: pull.base },
+      },
+    };
+  };
+
   const lab: Lab = {
     cluster,
     hub,
@@ -282,7 +369,7 @@ export async function makeLab(cluster: ClusterEnvironment, name: string, options
     },
     openPull(branch = 'experiment') {
       const pull: PullRequest = {
-        number: hub.pulls.length + 1,
+        number: nextNumber(),
         title: 'Try something',
         branch,
         base: 'main',
@@ -295,39 +382,87 @@ export async function makeLab(cluster: ClusterEnvironment, name: string, options
       return pull;
     },
     labeled(pull, name, sender = 'alice') {
-      const example = (examples as unknown as { name: string; examples: Record<string, unknown>[] }[])
-        .find((one) => one.name === 'pull_request')
-        ?.examples.find((one) => one['action'] === 'labeled');
-      if (example === undefined) throw new Error('no published example of pull_request labeled');
-      const event = structuredClone(example) as { pull_request: Record<string, unknown>; label: object; sender: object; number: number };
-      const side = (which: 'head' | 'base') => event.pull_request[which] as { repo: object };
-      const repoId = (event.pull_request['base'] as { repo: { id: number } }).repo.id;
-      return {
-        ...event,
-        number: pull.number,
-        label: { ...event.label, name },
-        sender: { ...event.sender, login: sender },
-        pull_request: {
-          ...event.pull_request,
-          number: pull.number,
-          labels: pull.labels.map((label) => ({ ...event.label, name: label })),
-          head: {
-            ...side('head'),
-            sha: hub.headOf(pull),
-            ref: pull.branch,
-            repo: { ...side('head').repo, id: pull.fork ? repoId + 1 : repoId },
-          },
-        },
-      };
+      return { ...pullEvent('labeled', pull, sender), label: labelNamed(name) };
     },
     label(pull, name, run = {}) {
       pull.labels = [...new Set([...pull.labels, name])];
-      // On pull_request events GITHUB_SHA is the temporary merge commit, which nobody has approved.
-      return start('f'.repeat(40), run, 'pull_request', lab.labeled(pull, name));
+      return start(MERGE_COMMIT, run, 'pull_request', lab.labeled(pull, name));
+    },
+    unlabel(pull, name, run = {}) {
+      pull.labels = pull.labels.filter((other) => other !== name);
+      const event = { ...pullEvent('unlabeled', pull, run.sender ?? 'alice'), label: labelNamed(name) };
+      return start(MERGE_COMMIT, by(run), 'pull_request', event);
+    },
+    closePull(pull, merged = false, run = {}) {
+      if (merged) {
+        const branch = git(author, 'branch', '--show-current');
+        git(author, 'switch', '--quiet', pull.base);
+        git(author, 'merge', '--quiet', '--no-ff', '-m', `Merge pull request #${pull.number}`, pull.branch);
+        git(author, 'push', '--quiet', 'origin', pull.base);
+        pull.mergeCommit = git(author, 'rev-parse', 'HEAD');
+        git(author, 'switch', '--quiet', branch);
+      }
+      pull.state = 'closed';
+      // Merged, it is an event of the base branch.
+      return start(pull.mergeCommit ?? MERGE_COMMIT, by(run), 'pull_request', pullEvent('closed', pull, run.sender ?? 'alice'));
+    },
+    comment(pull, body, { association, onIssue = false, ...run } = {}) {
+      const { sender = 'alice' } = run;
+      let issue: Issue = pull;
+      if (onIssue) {
+        issue = { number: nextNumber(), title: pull.title, labels: [], state: 'open' };
+        hub.issues.push(issue);
+      }
+      const writes = ['admin', 'write'].includes(hub.permissions.get(sender) ?? '');
+      const comment = hub.addComment(issue.number, sender, body, association ?? (writes ? 'MEMBER' : 'NONE'));
+      return startOnMain(by(run), 'issue_comment', lab.commented(comment));
+    },
+    commented(comment) {
+      const event = published('issue_comment', 'created');
+      const pull = hub.pulls.find((candidate) => candidate.number === comment.pull);
+      const issue = pull ?? hub.issues.find((candidate) => candidate.number === comment.pull);
+      if (issue === undefined) throw new Error(`comment ${comment.id} is on #${comment.pull}, which does not exist`);
+      const page = `${hub.url}/${hub.repository}/${pull ? 'pull' : 'issues'}/${issue.number}`;
+      const api = `${hub.url}/repos/${hub.repository}`;
+      // None of the published examples is on a pull request; this is the field that tells (issues/get describes it).
+      const link = {
+        url: `${api}/pulls/${issue.number}`,
+        html_url: page,
+        diff_url: `${page}.diff`,
+        patch_url: `${page}.patch`,
+        merged_at: pull?.mergeCommit === undefined ? null : (event['issue'] as Json)['updated_at'],
+      };
+      const sender = having(event['sender'], { login: comment.author, type: comment.author.endsWith('[bot]') ? 'Bot' : 'User' });
+      return {
+        ...event,
+        sender,
+        issue: having(event['issue'], {
+          url: `${api}/issues/${issue.number}`,
+          html_url: page,
+          number: issue.number,
+          title: issue.title,
+          state: issue.state,
+          labels: issue.labels.map(labelNamed),
+          ...(pull && { pull_request: link }),
+        }),
+        comment: having(event['comment'], {
+          url: `${api}/issues/comments/${comment.id}`,
+          html_url: `${page}#issuecomment-${comment.id}`,
+          issue_url: `${api}/issues/${issue.number}`,
+          id: comment.id,
+          user: sender,
+          author_association: comment.association ?? 'NONE',
+          body: comment.body,
+        }),
+      };
     },
     dispatch(inputs, run = {}) {
       const sha = run.environment?.['GITHUB_SHA'] ?? git(author, 'rev-parse', 'HEAD');
       return start(sha, { ...run, inputs: { ...inputs, ...run.inputs } }, 'workflow_dispatch', { inputs: {} });
+    },
+    schedule(run = {}) {
+      // The actor is who last changed the workflow's cron line.
+      return startOnMain(run, 'schedule', { schedule: '17 */6 * * *' });
     },
     async close() {
       await hub.close();
