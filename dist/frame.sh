@@ -70,8 +70,8 @@ write_whole() {
     printf '%s' "$2" >"$hidden" && mv -f "$hidden" "$1"
 }
 
-# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or goes on behind it with a dot or
-# a hyphen. Fails when squeue did not answer: an empty list then means nothing.
+# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or goes on behind it with a dot: an
+# EXPERIMENT_ID may itself be the start of another one, which goes on with a hyphen. Fails when squeue did not answer: an empty list then means nothing.
 queue_of() {
     local tag=$1 rows row said
     said=$(mktemp) || return 1
@@ -81,7 +81,7 @@ queue_of() {
     fi
     rm -f "$said"
     while IFS= read -r row; do
-        case ${row##*|} in "$tag" | "$tag"[.-]*) printf '%s\n' "$row" ;; esac
+        case ${row##*|} in "$tag" | "$tag".*) printf '%s\n' "$row" ;; esac
     done <<<"$rows"
 }
 

@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 3611:
+/***/ 3319:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -74975,13 +74975,16 @@ function throughNoAlias(source, node, override, soFar) {
     }
     return resolved(source, node);
 }
+/** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
+function countsInId(override) {
+    return !override.path.startsWith('chain.');
+}
 /**
- * Six hex digits that stand for the overrides, or nothing when there are none that count. `chain.*` does not count: it
- * only makes the chain longer. The order in which they were given does not matter, the spelling of a value does.
+ * Six hex digits that stand for the overrides, or nothing when there are none that count. The order in which they were given does not matter, the spelling of a value does.
  */
 function hashOfOverrides(overrides) {
     const counted = overrides
-        .filter((override) => !override.path.startsWith('chain.'))
+        .filter(countsInId)
         .map((override) => [override.path, override.value.trim()])
         .sort(([a], [b]) => (a < b ? -1 : 1));
     if (counted.length === 0)
@@ -75325,7 +75328,7 @@ function environment(layers) {
 
 
 
-const COMMANDS = ['launch', 'plan'];
+const COMMANDS = ['launch', 'plan', 'extend', 'restart'];
 /**
  * Reads the inputs. Secrets are masked before anything else can print them.
  * @throws Problem for a value that is not what its input takes; nothing is coerced
@@ -75362,6 +75365,7 @@ function readInputs() {
         secrets,
         token,
         allowForks: yesOrNo('unsafe-allow-forks'),
+        keepPartial: inputs_oneOf('partial', ['cancel', 'keep']) === 'keep',
     };
 }
 function isCommand(text) {
@@ -75398,6 +75402,13 @@ function pullRequestNumber(text) {
     if (!/^#?[1-9]\d{0,9}$/.test(text))
         throw new Problem(`the input pr is '${text}'; it must be the number of a pull request`);
     return Number(text.replace('#', ''));
+}
+function inputs_oneOf(name, values) {
+    const value = getInput(name);
+    const found = values.find((one) => one === (value || values[0]));
+    if (found === undefined)
+        throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
+    return found;
 }
 function yesOrNo(name) {
     const value = getInput(name).toLowerCase();
@@ -75488,15 +75499,25 @@ function unique(values) {
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/manifest.js
+
+
 /** The manifest with one more launch in it. */
 function manifestOf(experiment, code, places, plan, launch, earlier) {
+    const written = (counts) => experiment.overrides
+        .filter((override) => countsInId(override) === counts)
+        .map((override) => `${override.path}=${override.value}`)
+        .sort();
+    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
     return {
         version: 1,
         id: experiment.id,
         name: experiment.name,
         commit: experiment.commit,
         path: experiment.path,
-        overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
+        attempt: experiment.attempt,
+        overrides: written(true),
+        repository: launch.repository,
+        pullRequests: [...new Set(pulls)],
         cluster: experiment.cluster?.name ?? '',
         workdir: places.workdir,
         save: `${places.save}/${experiment.id}`,
@@ -75512,30 +75533,70 @@ function manifestOf(experiment, code, places, plan, launch, earlier) {
                 ...launch,
                 launch: plan.launch,
                 steps: [...new Set(plan.submissions.map((submission) => submission.step))],
+                overrides: written(false),
                 sbatch: plan.submissions.map((submission) => submission.arguments),
             },
         ],
     };
 }
-/** The launches an earlier manifest names; none when the text is not a manifest of this experiment. */
-function launchesIn(text, id) {
-    const manifest = parsed(text);
-    return manifest?.id === id && Array.isArray(manifest.launches) ? manifest.launches : [];
-}
-/** The experiment file an earlier manifest names. */
-function pathIn(text) {
-    return parsed(text)?.path;
-}
-function parsed(text) {
-    if (text === undefined)
-        return undefined;
+/** @throws Problem for text that is not a manifest. @param where the file, for the message */
+function parseManifest(text, where) {
+    let value;
     try {
-        const value = JSON.parse(text);
-        return value.version === 1 ? value : undefined;
+        value = JSON.parse(text);
     }
-    catch {
-        return undefined;
+    catch (error) {
+        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
     }
+    if (!isManifest(value))
+        throw new Problem(`${where} is not a manifest of this version of the action`);
+    return value;
+}
+function isManifest(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const manifest = value;
+    const texts = ['id', 'name', 'commit', 'path', 'repository', 'cluster', 'workdir', 'save'];
+    const lists = ['overrides', 'pullRequests', 'cells', 'launches'];
+    const code = manifest.code;
+    return (manifest.version === 1 &&
+        texts.every((key) => typeof manifest[key] === 'string') &&
+        lists.every((key) => Array.isArray(manifest[key])) &&
+        typeof manifest.attempt === 'number' &&
+        typeof code === 'object' &&
+        code !== null &&
+        'digest' in code &&
+        typeof code.digest === 'string' &&
+        manifest.cells.every(isCell) &&
+        manifest.launches.every(isLaunch));
+}
+function isCell(value) {
+    const cell = value;
+    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
+}
+function isLaunch(value) {
+    const launch = value;
+    return (typeof launch?.launch === 'number' &&
+        Array.isArray(launch.steps) &&
+        typeof launch.actor === 'string' &&
+        typeof launch.runUrl === 'string' &&
+        typeof launch.at === 'string');
+}
+/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
+function manifestDifferences(found, expected) {
+    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, ...wanted } = expected;
+    return differences(found, wanted, '');
+}
+const SHOWN = 5;
+function differences(found, wanted, path) {
+    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
+        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+        const at = (value, key) => value[key];
+        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+    }
+    if (found === wanted)
+        return [];
+    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/plan.js
@@ -75549,21 +75610,25 @@ const NEW = { launch: 1, firstStep: 1, nonce: '0' };
  *
  * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
  * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
+ * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
  */
-function planOf(experiment, places, name = NEW) {
+function planOf(experiment, places, name = NEW, behindTail = false) {
     const { settings, cells } = experiment;
     const { firstStep } = name;
     const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-    const submissions = [submissionOf(experiment, places, name, firstStep, all)];
-    for (let step = firstStep + 1; step < firstStep + settings.chain.nJobs; step += 1) {
-        if (settings.chain.scope === 'array') {
-            submissions.push(submissionOf(experiment, places, name, step, all, { after: submissions.length - 1 }));
+    const submissions = [];
+    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
+        const first = step === firstStep;
+        if (settings.chain.scope === 'array' || (first && !behindTail)) {
+            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
+            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
             continue;
         }
         const before = submissions.length - cells.length;
         for (const { number } of cells) {
-            const after = step === firstStep + 1 ? 0 : before + number;
-            submissions.push(submissionOf(experiment, places, name, step, String(number), { after, cell: number }));
+            // The step before is one array when it is the first of a new chain.
+            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
+            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
         }
     }
     return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
@@ -75572,16 +75637,16 @@ function planOf(experiment, places, name = NEW) {
 function launchTag(id, { launch, nonce }) {
     return `${id}.l${launch}-${nonce}`;
 }
-function submissionOf(experiment, places, name, step, array, behind) {
+function submissionOf(experiment, places, name, step, array, after, cell) {
     const { settings } = experiment;
     const { chain } = settings;
     const directory = experimentDirectory(places, experiment.id);
-    const tag = `${launchTag(experiment.id, name)}.s${step}${behind?.cell === undefined ? '' : `.c${behind.cell}`}`;
-    const dependency = behind?.cell === undefined ? 'afterany:@' : `afterany:@_${behind.cell}`;
+    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
     return {
         step,
-        cell: behind?.cell,
-        after: behind?.after,
+        cell,
+        after,
         tag,
         environment: {
             EXPERIMENT_ID: experiment.id,
@@ -75605,7 +75670,7 @@ function submissionOf(experiment, places, name, step, array, behind) {
             ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
             '--export=ALL',
             '--hold',
-            ...(behind === undefined ? [] : [`--dependency=${dependency}`]),
+            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
             `--array=${array}`,
         ],
     };
@@ -75933,15 +75998,96 @@ function parseObject(line) {
         return {};
     }
 }
-/** The launch and the step that come next: steps that were cancelled before they could run do not count. */
-function nextLaunch(ledger) {
-    const released = new Set(ledger.filter((line) => line.event === 'releasing').map((line) => line.launch));
-    const steps = ledger.filter((line) => line.event === 'submitted' && released.has(line.launch)).map((line) => line.step ?? 0);
+function isReleased(ledger, launch) {
+    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+/** The last step that was queued and let go; 0 for none. Steps that were cancelled before they could run do not count. */
+function lastStep(ledger) {
+    const held = new Map();
+    let last = 0;
+    for (const line of ledger) {
+        if (line.event === 'submitted')
+            held.set(line.job, line);
+        else if (line.event === 'cancelled')
+            held.delete(line.job);
+        else if (line.event === 'releasing') {
+            for (const { launch, step } of held.values())
+                if (launch === line.launch)
+                    last = Math.max(last, step ?? 0);
+        }
+    }
+    return last;
+}
+/**
+ * The launch and the step that come next.
+ * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ */
+function nextLaunch(ledger, earlier = []) {
+    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
     return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch)) + 1,
-        firstStep: Math.max(0, ...steps) + 1,
+        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        firstStep: known + 1,
         nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
     };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/limits.js
+/**
+ * The submit limits that hold for a job, read from rows of the probe:
+ *
+ *   user DEFAULT_ACCOUNT
+ *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
+ *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
+ *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
+ *   partition NAME DEFAULT QOS
+ *
+ * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
+ * What cannot be read is no limit here: the controller has the last word.
+ */
+function submitLimits(rows, asked) {
+    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
+    const account = asked.account ?? of('user')[0]?.[0] ?? '';
+    const partitions = of('partition');
+    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
+    const associations = of('association');
+    // An association for the partition comes before the one for all of them.
+    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
+    const mine = own(partition) ?? own('');
+    const limits = [];
+    const add = (name, value, used) => {
+        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
+        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
+        if (match !== null && Number.isFinite(inUse))
+            limits.push({ name, most: Number(match[1]), used: inUse });
+    };
+    if (mine !== undefined) {
+        add(`MaxSubmitJobs in account ${account}`, mine[5]);
+        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
+    }
+    const seen = new Set();
+    for (let name = account; name !== '' && !seen.has(name);) {
+        seen.add(name);
+        const group = associations.find(([a, user]) => a === name && user === '');
+        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
+        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
+    }
+    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
+    for (const name of new Set([asked.qos ?? 'normal', partitionQos])) {
+        const qos = of('qos').find(([other]) => other === name);
+        if (qos === undefined)
+            continue;
+        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
+        if (/^\d+\(/.test(qos[2] ?? ''))
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
+        else
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
+    }
+    return limits;
+}
+/** The limits that so many more tasks would go over, tightest first. */
+function exceeded(limits, tasks) {
+    const room = (limit) => limit.most - limit.used;
+    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
 }
 
 // EXTERNAL MODULE: external "node:stream"
@@ -76052,8 +76198,10 @@ async function runProgram(connection, program) {
 async function runChecked(connection, program) {
     const { answers, status, stderr } = await runProgram(connection, program);
     const problem = answers.find((answer) => answer.key === 'problem');
-    if (problem !== undefined)
-        throw new Problem(`${connection.name}: ${(problem.values[0] ?? '').trim().replace(/\s*\n\s*/g, '; ')}`);
+    if (problem !== undefined) {
+        const [what = '', detail] = problem.values;
+        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+    }
     if (status !== 0)
         throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
     return answers;
@@ -76099,6 +76247,7 @@ class LineReader {
 
 
 
+
 /**
  * One round trip that changes nothing.
  * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
@@ -76130,11 +76279,16 @@ async function probe(connection, cluster, experiment, code) {
     if (tasks > maxJobCount) {
         throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
     }
-    const manifest = valuesOf('manifest')[0];
-    const other = pathIn(manifest);
-    if (other !== undefined && other !== experiment.path) {
-        throw new Problem(`${experiment.id} on ${cluster.name} is ${other}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
+    const [file, text] = valuesOf('manifest');
+    const manifest = file === undefined || text === undefined ? undefined : parseManifest(text, `${file} on ${cluster.name}`);
+    if (manifest !== undefined && manifest.path !== experiment.path) {
+        throw new Problem(`${experiment.id} on ${cluster.name} is ${manifest.path}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
     }
+    const asked = valuesOf('asked');
+    const option = (name, variable) => {
+        const written = experiment.settings.slurm.get(name);
+        return typeof written === 'string' ? written : asked[variable] || undefined;
+    };
     const [outcome, said = ''] = valuesOf('test-only');
     const stagedDigest = valuesOf('code')[0];
     if (stagedDigest !== undefined && stagedDigest !== code.digest) {
@@ -76147,6 +76301,8 @@ async function probe(connection, cluster, experiment, code) {
         slurm: valuesOf('slurm')[0] ?? '',
         sbatchVariables: all('sbatch-variable'),
         testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
+        limits: submitLimits(answers.filter((answer) => answer.key === 'limit').map((answer) => answer.values), { account: option('account', 0), partition: option('partition', 1), qos: option('qos', 2) }),
+        attempt: Number(valuesOf('attempt')[0] ?? 1),
         codeStaged: stagedDigest !== undefined,
         ledger: parseLedger(all('ledger')),
         ledgerLines: all('ledger').length,
@@ -76546,7 +76702,7 @@ async function submit_submit(connection, cluster, order, onAnswer, signal) {
         parts: ['lock', 'submit'],
         prelude: cluster.prelude,
         calls: [
-            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder),
+            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
             call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
             ...plan.submissions.map(stepCall),
             call('submit_end', order.manifest, String(plan.submissions.length)),
@@ -76579,24 +76735,24 @@ async function submit_submit(connection, cluster, order, onAnswer, signal) {
     if (find('released') === undefined && held === undefined) {
         throw new Unknown(`${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`);
     }
-    const jobs = [];
-    for (const { key, values } of answers) {
-        if (key !== 'submitted')
-            continue;
-        const [step = '', cell = '', job = ''] = values;
-        const after = plan.submissions[jobs.length]?.after;
-        jobs.push({
-            step: Number(step),
-            cell: cell === '' ? undefined : Number(cell),
-            job,
-            after: after === undefined ? undefined : jobs[after]?.job,
-            state: 'PENDING',
-        });
+    const [cutAt, cutWhy = ''] = find('cut') ?? [];
+    const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
+    const kept = (step) => cut === undefined || step < cut.step;
+    const jobs = answers
+        .filter((answer) => answer.key === 'submitted')
+        .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
+        step: Number(step),
+        cell: cell === '' ? undefined : Number(cell),
+        job,
+        after: after.replaceAll(' ', ',') || undefined,
+        state: 'PENDING',
+    }))
+        .filter((job) => kept(job.step));
+    const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
+    if (jobs.length !== wanted) {
+        throw new Unknown(`${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
     }
-    if (jobs.length !== plan.submissions.length) {
-        throw new Unknown(`${connection.name}: ${plan.submissions.length} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
-    }
-    return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? '') };
+    return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
 }
 function stepCall(submission) {
     return call('submit_step', String(submission.step), submission.cell === undefined ? '' : String(submission.cell), submission.after === undefined ? '' : String(submission.after), submission.tag, ...Object.entries(submission.environment).map(([name, value]) => `${name}=${value}`), '--', ...submission.arguments);
@@ -76614,7 +76770,7 @@ function jobsOfRows(rows) {
             step: Number(step),
             cell: cell === undefined ? undefined : Number(cell),
             job,
-            after: /afterany:(\d+)/.exec(dependency)?.[1],
+            after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
             state,
         });
     }
@@ -76634,444 +76790,6 @@ function commandsFor(places, id, jobs) {
         };
     }
     return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
-}
-
-;// CONCATENATED MODULE: ./lib/chain/cost.js
-/**
- * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
- * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
- */
-function secondsOfTime(text) {
-    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
-    if (!match)
-        return undefined;
-    const [, days, a = '0', b, c] = match;
-    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
-    if (days !== undefined)
-        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
-    if (b === undefined)
-        return first * 60;
-    if (c === undefined)
-        return first * 60 + second;
-    return first * 3600 + second * 60 + third;
-}
-/** GPUs one task asks for, as far as its options say; 0 when they name none. */
-function gpusPerTask(slurm) {
-    const number = (name, otherwise) => {
-        const value = slurm.get(name);
-        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
-    };
-    const nodes = number('nodes', 1);
-    const gres = slurm.get('gres');
-    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
-    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
-}
-/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
-function countOf(text) {
-    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
-    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
-}
-/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
-function gpusInGres(text) {
-    return text
-        .split(',')
-        .map((part) => part.trim().replace(/\(.*\)$/, ''))
-        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
-        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
-}
-/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-function gpuHours(settings, cells, steps) {
-    const time = settings.slurm.get('time');
-    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    return seconds === undefined ? undefined : (gpusPerTask(settings.slurm) * cells * steps * seconds) / 3600;
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/identity.js
-
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
-const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
-const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
-function slugOf(name) {
-    const slug = name
-        .normalize('NFKD')
-        .replace(/[^A-Za-z0-9._-]+/g, '-')
-        .replace(/^[^A-Za-z0-9]+/, '');
-    if (slug === name && slug.length <= LONGEST_NAME)
-        return slug;
-    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
-    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
-    return `${cut || 'x'}-${hash}`;
-}
-/**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
- * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
- */
-function experimentId(name, commit, overridesHash = '', attempt = 1) {
-    if (!/^[0-9a-f]{40}$/.test(commit))
-        throw new RangeError(`'${commit}' is not a whole commit id`);
-    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
-        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
-    const parts = [slugOf(name), commit.slice(0, 12)];
-    if (overridesHash)
-        parts.push(overridesHash);
-    if (attempt > 1)
-        parts.push(`a${attempt}`);
-    return parts.join('-');
-}
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
-function wandbRunId(id, cell) {
-    return `${id}-${cell}`;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/wandb.js
-
-/**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
- */
-function wandbLinks(wandb, id, cells) {
-    if (wandb.entity === undefined || wandb.project === undefined)
-        return undefined;
-    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
-    return {
-        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
-        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/report/markdown.js
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
-function plain(text) {
-    return text
-        .replace(/\s+/g, ' ')
-        .trim()
-        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
-        .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//');
-}
-/** Text from outside as inline code, which may stand in a table. */
-function code(text) {
-    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
-    if (line === '')
-        return '';
-    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    const space = longest > 0 ? ' ' : '';
-    return `${fence}${space}${line}${space}${fence}`;
-}
-/** A block of text as it is, whatever it holds. */
-function block(text, language = '') {
-    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
-}
-function table(head, rows) {
-    const line = (cells) => `| ${cells.join(' | ')} |`;
-    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-/** A part that is folded away until it is asked for. */
-function details(summary, body) {
-    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
-}
-/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
-function capped(text, most, notice) {
-    if (Buffer.byteLength(text) <= most)
-        return text;
-    const room = most - Buffer.byteLength(notice);
-    const cut = Buffer.from(text)
-        .subarray(0, room)
-        .toString()
-        .replace(/\uFFFD$/, '');
-    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
-}
-/** A number for reading: 1,234 or 0.5. */
-function amount(value) {
-    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-function count(number, one, many = `${one}s`) {
-    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
-}
-
-;// CONCATENATED MODULE: ./lib/commands/command.js
-
-
-
-
-
-/** What a report says whatever the command was. */
-async function reportBasis(order, places, plan) {
-    const { experiment, launcher, repo } = order;
-    return {
-        id: experiment.id,
-        name: experiment.name,
-        commit: experiment.commit,
-        subject: await subjectOf(repo, experiment.commit),
-        path: experiment.path,
-        overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
-        cluster: experiment.cluster?.name,
-        slurm: [...experiment.settings.slurm],
-        cells: experiment.cells.map(({ number, choices, nSteps }) => ({ number, choices: Object.fromEntries(choices), nSteps })),
-        steps: Math.max(...plan.submissions.map((submission) => submission.step)),
-        gpuHours: gpuHours(experiment.settings, experiment.cells.length, experiment.settings.chain.nJobs),
-        places: {
-            experiment: experimentDirectory(places, experiment.id),
-            checkpoints: `${places.save}/${experiment.id}`,
-        },
-        wandb: wandbLinks(experiment.settings.wandb, experiment.id, experiment.cells.length),
-        launcher,
-        submissions: plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args })),
-    };
-}
-/** What a person should know about the code that goes to the cluster. */
-function notesOnCode(code) {
-    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
-    return [
-        ...(code.submodules.length > 0
-            ? [
-                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
-            ]
-            : []),
-        ...(code.lfsPointers.length > 0
-            ? [
-                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
-            ]
-            : []),
-    ];
-}
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
-function notesOnSettings(experiment, secrets) {
-    const { slurm, env, chain } = experiment.settings;
-    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
-    return [
-        ...(slurm.has('job-name')
-            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
-            : []),
-        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
-            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
-            : []),
-        ...(mode === 'offline'
-            ? [
-                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
-            ]
-            : []),
-    ];
-}
-
-;// CONCATENATED MODULE: ./lib/commands/launch.js
-
-
-
-
-
-
-
-
-
-
-
-// How often a launch looks anew when another one of the same experiment got in between.
-const LOOKS = 3;
-/**
- * Puts the chain of an experiment in the queue, or finds it there.
- * @throws Problem when nothing was submitted, with why; Unknown when the connection broke during the submission
- */
-async function launch(order) {
-    const { experiment, credentials } = order;
-    const { cluster } = experiment;
-    if (cluster === undefined)
-        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
-    if (credentials === undefined)
-        throw new Problem('there is no ssh-key to log in with');
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    order.progress(`connecting to ${cluster.login.user}@${cluster.login.host}`);
-    const connection = await connect(cluster, credentials);
-    try {
-        for (let look = 1;; look += 1) {
-            const report = await launchOver(connection, cluster, order, code);
-            if (report !== undefined)
-                return report;
-            if (look === LOOKS)
-                throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
-        }
-    }
-    finally {
-        connection.close();
-    }
-}
-/** One look and one submission; undefined when another launch came between the two. */
-async function launchOver(connection, cluster, order, code) {
-    const { experiment, progress, signal } = order;
-    const seen = await probe(connection, cluster, experiment, code);
-    const { places } = seen;
-    const earlier = launchesIn(seen.manifest, experiment.id);
-    if (!seen.queued && earlier.length > 0 && seen.cellsDone === experiment.cells.length) {
-        progress(`${experiment.id} is complete`);
-        const basis = await reportBasis(order, places, planOf(experiment, places));
-        return {
-            ...basis,
-            command: 'launch',
-            state: 'complete',
-            launcher: earlier.at(-1) ?? basis.launcher,
-            steps: Math.max(...earlier.flatMap((one) => one.steps)),
-            jobs: [],
-            submissions: [],
-            commands: undefined,
-            notes: [],
-        };
-    }
-    // A chain that is there already may itself be what fills a limit.
-    if (!seen.testOnly.accepted && !seen.queued)
-        throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
-    if (!seen.codeStaged) {
-        progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
-    }
-    progress(`staging ${experiment.id}`);
-    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
-        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
-        }
-    }
-    await order.beforeSubmit();
-    if (signal.aborted)
-        throw new Problem('stopped before the first submission; nothing is in the queue');
-    const name = nextLaunch(seen.ledger);
-    const { firstStep } = name;
-    const plan = planOf(experiment, places, name);
-    const manifest = manifestOf(experiment, code, places, plan, {
-        ...order.launcher,
-        slurm: seen.slurm,
-        sbatchVariables: seen.sbatchVariables,
-        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
-    }, earlier);
-    const notes = [
-        ...notesOnCode(code),
-        ...notesOnSettings(experiment, order.secrets),
-        ...(seen.sbatchVariables.length > 0
-            ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
-            : []),
-    ];
-    const total = plan.submissions.length;
-    const onAnswer = ({ key, values }) => {
-        if (key === 'submitted')
-            progress(`step ${values[0]}: job ${values[2]} (${(values[0] ? Number(values[0]) : 0) - firstStep + 1} of ${total})`);
-        else if (key === 'note') {
-            progress(values[0] ?? '');
-            notes.push(values[0] ?? '');
-        }
-        else if (key === 'waiting')
-            progress(`another launch of ${experiment.id} is under way (${values[0]}); waiting for it`);
-    };
-    const result = await submit_submit(connection, cluster, {
-        experiment,
-        plan,
-        places,
-        ledgerLines: seen.ledgerLines,
-        secrets: order.secrets,
-        manifest: `${JSON.stringify(manifest)}\n`,
-        holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
-    }, onAnswer, signal);
-    const basis = await reportBasis(order, places, plan);
-    switch (result.kind) {
-        case 'changed':
-            return undefined;
-        case 'refused':
-            throw new Problem(`the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing has run. It would have been ${experiment.cells.length} × ${total} tasks`);
-        case 'stuck':
-            throw new Problem(`the launch of ${experiment.id} failed (${result.why}) and jobs ${result.jobs.join(' ')} could not be cancelled. They are held, so they do not run; cancel them with: scancel ${result.jobs.join(' ')}`);
-        case 'alive':
-            return {
-                ...basis,
-                command: 'launch',
-                state: 'alive',
-                // Who put it there, not who asked again.
-                launcher: earlier.at(-1) ?? basis.launcher,
-                steps: Math.max(...result.jobs.map((job) => job.step)),
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        case 'submitted':
-            if (result.held !== undefined) {
-                notes.push(`Step ${firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
-            }
-            return {
-                ...basis,
-                command: 'launch',
-                state: 'submitted',
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        default:
-            return result;
-    }
-}
-function megabytes(bytes) {
-    return `${(bytes / 1e6).toFixed(1)} MB`;
-}
-/** Says how far an upload is, at every tenth of it that takes a megabyte or more. */
-function uploadProgress(total, progress) {
-    const stride = Math.max(total / 10, 1e6);
-    let next = stride;
-    return (sent) => {
-        if (sent < next || sent >= total)
-            return;
-        progress(`sent ${megabytes(sent)} of ${megabytes(total)}`);
-        next = sent + stride;
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/commands/plan.js
-
-
-
-
-
-
-
-/**
- * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
- * @throws Problem for all that would make a launch fail before its first sbatch
- */
-async function plan(order) {
-    const { experiment, credentials, progress } = order;
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    for (const cell of experiment.cells)
-        cell.config(); // what cannot be written is better known now
-    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
-    let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
-    let next;
-    if (experiment.cluster === undefined || credentials === undefined) {
-        notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
-    }
-    else {
-        progress(`asking ${experiment.cluster.name}`);
-        const connection = await connect(experiment.cluster, credentials);
-        try {
-            const seen = await probe(connection, experiment.cluster, experiment, code);
-            if (!seen.testOnly.accepted)
-                throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
-            places = seen.places;
-            next = nextLaunch(seen.ledger);
-            notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
-            notes.push(`The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`);
-        }
-        finally {
-            connection.close();
-        }
-    }
-    const planned = planOf(experiment, places, next);
-    return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/grid.js
@@ -77226,6 +76944,50 @@ function spelled(source, node) {
     return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
+;// CONCATENATED MODULE: ./lib/experiment/identity.js
+
+// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
+// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+const LONGEST_ID = 64 - '-4000000'.length;
+// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
+// or an override never changes how the name is cut.
+const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
+/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+function slugOf(name) {
+    const slug = name
+        .normalize('NFKD')
+        .replace(/[^A-Za-z0-9._-]+/g, '-')
+        .replace(/^[^A-Za-z0-9]+/, '');
+    if (slug === name && slug.length <= LONGEST_NAME)
+        return slug;
+    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
+    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
+    return `${cut || 'x'}-${hash}`;
+}
+/**
+ * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
+ * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * @param commit all 40 hex digits
+ * @param overridesHash from hashOfOverrides, may be empty
+ * @param attempt counts from 1, at most 99
+ */
+function experimentId(name, commit, overridesHash = '', attempt = 1) {
+    if (!/^[0-9a-f]{40}$/.test(commit))
+        throw new RangeError(`'${commit}' is not a whole commit id`);
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
+        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
+    const parts = [slugOf(name), commit.slice(0, 12)];
+    if (overridesHash)
+        parts.push(overridesHash);
+    if (attempt > 1)
+        parts.push(`a${attempt}`);
+    return parts.join('-');
+}
+/** The W&B run id of one cell; job.sh builds the same inside the job. */
+function wandbRunId(id, cell) {
+    return `${id}-${cell}`;
+}
+
 ;// CONCATENATED MODULE: ./lib/experiment/experiment.js
 
 
@@ -77256,13 +77018,16 @@ function experimentFrom(source, commit, config, given) {
     const grid = gridOf(changed);
     const settings = readSettings(changed, grid.cell(0).root, config.defaults);
     const name = settings.name ?? (0,external_node_path_namespaceObject.basename)(source.file).replace(/\.ya?ml$/, '');
-    const cells = cellsOf(changed, grid, config, settings);
+    // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
+    const written = applyOverrides(source, overrides.filter(countsInId));
+    const cells = cellsOf(changed, grid, config, settings, written);
     return {
         id: experimentId(name, commit, hashOfOverrides(overrides)),
         name,
         commit,
         path: source.file,
         overrides,
+        attempt: 1,
         settings,
         cells,
         cluster: clusterOf(config, settings),
@@ -77271,7 +77036,8 @@ function experimentFrom(source, commit, config, given) {
 function clusterWritten(source, config) {
     return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
 }
-function cellsOf(source, grid, config, first) {
+function cellsOf(source, grid, config, first, written) {
+    const writtenGrid = gridOf(written);
     const agreed = comparable(first);
     return Array.from({ length: grid.size }, (_, number) => {
         const { choices, root } = grid.cell(number);
@@ -77280,8 +77046,13 @@ function cellsOf(source, grid, config, first) {
         if (different !== undefined) {
             throw new Problem(`${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`);
         }
-        return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(source, root)) };
+        return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
     });
+}
+/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
+function asAttempt(experiment, attempt) {
+    const { name, commit, overrides } = experiment;
+    return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
 }
 /** The settings that must be the same in every cell, each as one string. */
 function comparable(settings) {
@@ -77346,6 +77117,482 @@ async function nameAt(repo, commit, path) {
     catch {
         return undefined; // a broken file among others is not the one that was asked for
     }
+}
+
+;// CONCATENATED MODULE: ./lib/report/markdown.js
+/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+function plain(text) {
+    return text
+        .replace(/\s+/g, ' ')
+        .trim()
+        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
+        .replaceAll('@', '@\u200b')
+        .replace(/\b(https?:)\/\//g, '$1\u200b//');
+}
+/** Text from outside as inline code, which may stand in a table. */
+function code(text) {
+    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+    if (line === '')
+        return '';
+    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    const space = longest > 0 ? ' ' : '';
+    return `${fence}${space}${line}${space}${fence}`;
+}
+/** A block of text as it is, whatever it holds. */
+function block(text, language = '') {
+    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
+}
+function table(head, rows) {
+    const line = (cells) => `| ${cells.join(' | ')} |`;
+    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+/** A part that is folded away until it is asked for. */
+function details(summary, body) {
+    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
+}
+/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
+function capped(text, most, notice) {
+    if (Buffer.byteLength(text) <= most)
+        return text;
+    const room = most - Buffer.byteLength(notice);
+    const cut = Buffer.from(text)
+        .subarray(0, room)
+        .toString()
+        .replace(/\uFFFD$/, '');
+    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
+}
+/** A number for reading: 1,234 or 0.5. */
+function amount(value) {
+    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+function count(number, one, many = `${one}s`) {
+    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/cost.js
+/**
+ * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
+ * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
+ */
+function secondsOfTime(text) {
+    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
+    if (!match)
+        return undefined;
+    const [, days, a = '0', b, c] = match;
+    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
+    if (days !== undefined)
+        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
+    if (b === undefined)
+        return first * 60;
+    if (c === undefined)
+        return first * 60 + second;
+    return first * 3600 + second * 60 + third;
+}
+/** GPUs one task asks for, as far as its options say; 0 when they name none. */
+function gpusPerTask(slurm) {
+    const number = (name, otherwise) => {
+        const value = slurm.get(name);
+        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
+    };
+    const nodes = number('nodes', 1);
+    const gres = slurm.get('gres');
+    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
+    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
+}
+/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
+function countOf(text) {
+    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
+    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
+}
+/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
+function gpusInGres(text) {
+    return text
+        .split(',')
+        .map((part) => part.trim().replace(/\(.*\)$/, ''))
+        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
+        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
+}
+/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
+function gpuHours(settings, cells, steps) {
+    const time = settings.slurm.get('time');
+    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    return seconds === undefined ? undefined : (gpusPerTask(settings.slurm) * cells * steps * seconds) / 3600;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/wandb.js
+
+/**
+ * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
+ * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ */
+function wandbLinks(wandb, id, cells) {
+    if (wandb.entity === undefined || wandb.project === undefined)
+        return undefined;
+    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
+    return {
+        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
+        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/command.js
+
+
+
+
+
+/** What a report says whatever the command was. */
+async function reportBasis(order, places, plan) {
+    const { experiment, launcher, repo } = order;
+    return {
+        id: experiment.id,
+        name: experiment.name,
+        commit: experiment.commit,
+        subject: await subjectOf(repo, experiment.commit),
+        path: experiment.path,
+        overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
+        cluster: experiment.cluster?.name,
+        slurm: [...experiment.settings.slurm],
+        cells: experiment.cells.map(({ number, choices, nSteps }) => ({ number, choices: Object.fromEntries(choices), nSteps })),
+        steps: Math.max(...plan.submissions.map((submission) => submission.step)),
+        gpuHours: gpuHours(experiment.settings, experiment.cells.length, experiment.settings.chain.nJobs),
+        places: {
+            experiment: experimentDirectory(places, experiment.id),
+            checkpoints: `${places.save}/${experiment.id}`,
+        },
+        wandb: wandbLinks(experiment.settings.wandb, experiment.id, experiment.cells.length),
+        launcher,
+        submissions: plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args })),
+    };
+}
+/** What a person should know about the code that goes to the cluster. */
+function notesOnCode(code) {
+    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
+    return [
+        ...(code.submodules.length > 0
+            ? [
+                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
+            ]
+            : []),
+        ...(code.lfsPointers.length > 0
+            ? [
+                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
+            ]
+            : []),
+    ];
+}
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+function notesOnSettings(experiment, secrets) {
+    const { slurm, env, chain } = experiment.settings;
+    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
+    return [
+        ...(slurm.has('job-name')
+            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
+            : []),
+        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
+            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+            : []),
+        ...(mode === 'offline'
+            ? [
+                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
+            ]
+            : []),
+    ];
+}
+
+;// CONCATENATED MODULE: ./lib/commands/launch.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+// How often a launch looks anew when another one of the same experiment got in between.
+const LOOKS = 3;
+/**
+ * Puts the chain of an experiment in the queue, or finds it there.
+ * @throws Problem when nothing was submitted, with why; Unknown when the connection broke during the submission
+ */
+async function launch(order) {
+    const { experiment, credentials } = order;
+    const { cluster } = experiment;
+    if (cluster === undefined)
+        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
+    if (credentials === undefined)
+        throw new Problem('there is no ssh-key to log in with');
+    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+    order.progress(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+    const connection = await connect(cluster, credentials);
+    try {
+        for (let look = 1;; look += 1) {
+            // Who came in between has begun the new attempt that was asked for.
+            const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
+            const report = await launchOver(connection, cluster, { ...order, mode }, code);
+            if (report !== undefined)
+                return report;
+            if (look === LOOKS)
+                throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
+        }
+    }
+    finally {
+        connection.close();
+    }
+}
+const NOTHING_THERE = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, cellsDone: 0 };
+function intentOf(order, seen, completing) {
+    const { mode, launcher } = order;
+    const ours = (launch) => launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
+    const newest = asAttempt(order.experiment, seen.attempt);
+    // A workflow run that is run again asks for what it has got already.
+    if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
+        const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
+        return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
+    }
+    const launches = seen.manifest?.launches ?? [];
+    if (mode === 'extend') {
+        if (launches.length === 0)
+            throw new Problem(`there is no chain of ${newest.id} to extend; launch it first`);
+        const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
+        if (done === undefined)
+            return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
+        return {
+            experiment: newest,
+            there: seen,
+            extend: false,
+            completes: false,
+            notes: ['This workflow run has extended the chain already.'],
+        };
+    }
+    // Steps that were asked for and refused for want of room, or lost with their launcher.
+    const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
+    if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
+        const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
+        return { experiment: launch_withLength(newest, missing), there: seen, extend: true, completes: true, notes };
+    }
+    return { experiment: newest, there: seen, extend: false, completes: false, notes: [] };
+}
+function launch_withLength(experiment, nJobs) {
+    const { settings } = experiment;
+    return { ...experiment, settings: { ...settings, chain: { ...settings.chain, nJobs } } };
+}
+/**
+ * One look and one submission; undefined when another launch came between the two.
+ * @param completing whether steps that are missing in a chain that is alive are to be added
+ */
+async function launchOver(connection, cluster, order, code, completing = true) {
+    const { progress, signal } = order;
+    const seen = await probe(connection, cluster, order.experiment, code);
+    const { places } = seen;
+    const { experiment, there, extend, completes, notes: intentNotes } = intentOf(order, seen, completing);
+    const earlier = there.manifest?.launches ?? [];
+    const name = nextLaunch(there.ledger, earlier);
+    const plan = planOf(experiment, places, name, extend && there.queued);
+    const manifest = manifestOf(experiment, code, places, plan, {
+        ...order.launcher,
+        command: order.mode,
+        slurm: seen.slurm,
+        sbatchVariables: seen.sbatchVariables,
+        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
+    }, earlier);
+    if (there.manifest !== undefined)
+        refuseOther(there.manifest, manifest, places, cluster);
+    const basis = await reportBasis({ ...order, experiment }, places, plan);
+    if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
+        progress(`${experiment.id} is complete`);
+        return {
+            ...basis,
+            command: 'launch',
+            state: 'complete',
+            launcher: earlier.at(-1) ?? basis.launcher,
+            steps: Math.max(...earlier.flatMap((one) => one.steps)),
+            jobs: [],
+            submissions: [],
+            commands: undefined,
+            notes: [],
+        };
+    }
+    // A chain that is there already may itself be what fills a limit.
+    if (extend || !there.queued) {
+        // What completes a chain takes what room there is.
+        if (!order.keep && !completes)
+            refuseWithoutRoom(seen.limits, experiment, cluster);
+        if (!seen.testOnly.accepted && !completes)
+            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+    }
+    if (!seen.codeStaged) {
+        progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
+        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
+    }
+    progress(`staging ${experiment.id}`);
+    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
+        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
+        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
+        }
+    }
+    await order.beforeSubmit();
+    if (signal.aborted)
+        throw new Problem('stopped before the first submission; nothing is in the queue');
+    const notes = [
+        ...intentNotes,
+        ...notesOnCode(code),
+        ...notesOnSettings(experiment, order.secrets),
+        ...(seen.sbatchVariables.length > 0
+            ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
+            : []),
+    ];
+    const total = plan.submissions.length;
+    let submitted = 0;
+    const onAnswer = ({ key, values }) => {
+        if (key === 'submitted')
+            progress(`step ${values[0]}: job ${values[2]} (${++submitted} of ${total})`);
+        else if (key === 'note') {
+            progress(values[0] ?? '');
+            notes.push(values[0] ?? '');
+        }
+        else if (key === 'waiting')
+            progress(`another launch of ${experiment.id} is under way (${values[0]}); waiting for it`);
+    };
+    const result = await submit_submit(connection, cluster, {
+        experiment,
+        plan,
+        places,
+        ledgerLines: there.ledgerLines,
+        secrets: order.secrets,
+        manifest: `${JSON.stringify(manifest)}\n`,
+        holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
+        extend,
+        keep: order.keep,
+    }, onAnswer, signal);
+    switch (result.kind) {
+        case 'changed':
+            return undefined;
+        case 'refused':
+            if (completes) {
+                progress(`there is no room yet for the missing steps: ${result.why}`);
+                return launchOver(connection, cluster, order, code, false);
+            }
+            throw new Problem(`the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing of it has run. It would have been ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`);
+        case 'stuck':
+            throw new Problem(`the launch of ${experiment.id} failed (${result.why}) and jobs ${result.jobs.join(' ')} could not be cancelled. They are held, so they do not run; cancel them with: scancel ${result.jobs.join(' ')}`);
+        case 'alive':
+            return {
+                ...basis,
+                command: 'launch',
+                state: 'alive',
+                // Who put it there, not who asked again.
+                launcher: earlier.at(-1) ?? basis.launcher,
+                steps: Math.max(...result.jobs.map((job) => job.step)),
+                jobs: result.jobs,
+                commands: commandsFor(places, experiment.id, result.jobs),
+                notes,
+            };
+        case 'submitted':
+            if (result.held !== undefined) {
+                notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
+            }
+            if (result.cut !== undefined) {
+                const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
+                notes.push(`Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`);
+            }
+            return {
+                ...basis,
+                command: 'launch',
+                state: extend && there.queued ? 'extended' : 'submitted',
+                jobs: result.jobs,
+                commands: commandsFor(places, experiment.id, result.jobs),
+                notes,
+            };
+        default:
+            return result;
+    }
+}
+/** @throws Problem when the record on the cluster is not of what is being launched */
+function refuseOther(found, expected, places, cluster) {
+    const different = manifestDifferences(found, expected);
+    if (different.length === 0)
+        return;
+    throw new Problem(`the manifest of ${expected.id} on ${cluster.name} (${experimentDirectory(places, expected.id)}/manifest.json) is not of what this commit gives:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Put it right, or begin a new attempt (command restart). Nothing was submitted`);
+}
+/** @throws Problem with the sum when the limits that can be read have no room for the chain */
+function refuseWithoutRoom(limits, experiment, cluster) {
+    const { nJobs } = experiment.settings.chain;
+    const cells = experiment.cells.length;
+    const over = exceeded(limits, cells * nJobs);
+    const [tightest] = over;
+    if (tightest === undefined)
+        return;
+    const fitting = Math.max(0, Math.floor((tightest.most - tightest.used) / cells));
+    throw new Problem(`${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${cluster.name}: ${over.map(({ name, most, used }) => `${name} is ${most}, and ${used} are in the queue`).join('; ')}. ${fitting > 0 ? `A chain of ${count(fitting, 'step')} would fit, and 'partial: keep' queues as much as does` : 'Not one step would fit'}. Nothing was submitted`);
+}
+function megabytes(bytes) {
+    return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+/** Says how far an upload is, at every tenth of it that takes a megabyte or more. */
+function uploadProgress(total, progress) {
+    const stride = Math.max(total / 10, 1e6);
+    let next = stride;
+    return (sent) => {
+        if (sent < next || sent >= total)
+            return;
+        progress(`sent ${megabytes(sent)} of ${megabytes(total)}`);
+        next = sent + stride;
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/plan.js
+
+
+
+
+
+
+
+/**
+ * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
+ * @throws Problem for all that would make a launch fail before its first sbatch
+ */
+async function plan(order) {
+    const { experiment, credentials, progress } = order;
+    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+    for (const cell of experiment.cells)
+        cell.config(); // what cannot be written is better known now
+    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
+    let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
+    let next;
+    if (experiment.cluster === undefined || credentials === undefined) {
+        notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
+    }
+    else {
+        progress(`asking ${experiment.cluster.name}`);
+        const connection = await connect(experiment.cluster, credentials);
+        try {
+            const seen = await probe(connection, experiment.cluster, experiment, code);
+            if (!seen.testOnly.accepted)
+                throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
+            places = seen.places;
+            next = nextLaunch(seen.ledger);
+            notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
+            notes.push(`The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`);
+        }
+        finally {
+            connection.close();
+        }
+    }
+    const planned = planOf(experiment, places, next);
+    return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
@@ -77514,6 +77761,8 @@ function headline(report) {
             return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
         case 'submitted':
             return `submitted, ${count(report.steps, 'step')}`;
+        case 'extended':
+            return `extended to ${count(report.steps, 'step')}`;
         case 'complete':
             return 'complete: every cell is done, nothing was submitted';
         case 'alive':
@@ -77688,7 +77937,7 @@ async function run() {
 }
 async function serve(inputs, request, signal) {
     const name = github_context.repo;
-    if (inputs.sshKey.trim() === '' && request.command === 'launch')
+    if (inputs.sshKey.trim() === '' && request.command !== 'plan')
         throw noKey(request);
     if (inputs.token === '')
         throw new Problem('the input github-token is empty');
@@ -77740,9 +77989,13 @@ async function pathsOf(api, name, repo, config, request) {
     return paths;
 }
 async function main_execute(api, name, repo, config, path, inputs, request, signal) {
+    // What a chain is made longer by is said each time; the yaml's own length is that of a whole chain.
+    const overrides = request.command === 'extend' && !request.overrides.some((override) => override.path === 'chain.n_jobs')
+        ? [...request.overrides, { path: 'chain.n_jobs', value: '1', mayAdd: true }]
+        : request.overrides;
     const order = {
         repo,
-        experiment: await loadExperiment(repo, request.commit, config, path, request.overrides),
+        experiment: await loadExperiment(repo, request.commit, config, path, overrides),
         launcher: {
             actor: request.actors[0] ?? '',
             runUrl: `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`,
@@ -77760,7 +78013,14 @@ async function main_execute(api, name, repo, config, path, inputs, request, sign
         case 'plan':
             return plan(order);
         case 'launch':
-            return launch({ ...order, beforeSubmit: () => refuseMovedHead(api, name, request) });
+        case 'extend':
+        case 'restart':
+            return launch({
+                ...order,
+                mode: request.command,
+                keep: inputs.keepPartial,
+                beforeSubmit: () => refuseMovedHead(api, name, request),
+            });
         default:
             return request.command;
     }
@@ -77887,7 +78147,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(3611);
+__nccwpck_require__(3319);
 
 module.exports = __webpack_exports__;
 /******/ })()

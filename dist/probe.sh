@@ -1,9 +1,28 @@
 # shellcheck shell=bash disable=SC2154 # EXPANDED is set by frame.sh
 # What the launcher has to know before it sends or submits anything, in one round trip.
 # Usage: probe WORKDIR SAVE_PATH CODE_NAME EXPERIMENT_ID SBATCH_OPTION…
+# EXPERIMENT_ID is that of the first attempt; what is told is told of the newest one there is.
+
+# Rows `limit\tKIND\t…` of what may be in the queue at a time; see src/cluster/limits.ts. All of it is a help, not a need.
+submit_limits() {
+    local fields
+    while IFS='|' read -r -a fields; do
+        answer limit "${fields[@]}"
+    done < <(
+        timeout 30 scontrol -o show assoc_mgr "users=$(id -un)" flags=users,assoc,qos 2>/dev/null | sed -nE \
+            -e 's/^UserName=.* DefAccount=([^ ]*) .*/user|\1/p' \
+            -e 's/^ClusterName=[^ ]* Account=([^ ]*) UserName=([^ ]*) Partition=([^ ]*) .* ParentAccount=([^ ]*) .* GrpSubmitJobs=([^ ]*) .* MaxSubmitJobs=([^ ]*) .*/association|\1|\2|\3|\4|\5|\6/p' \
+            -e "s/^QOS=([^( ]*).* GrpSubmitJobs=([^ ]*) .* User Limits=(.*[ =])?$(id -u)=\{[^}]* MaxSubmitJobsPU=([^ ]*) .*/qos|\1|\2|\4/p;t" \
+            -e 's/^QOS=([^( ]*).* GrpSubmitJobs=([^ ]*) .*/qos|\1|\2|/p'
+        timeout 20 sacctmgr -n -P show qos format=name,maxsubmitjobspu 2>/dev/null | sed 's/^/qos-limit|/'
+        timeout 30 scontrol -a -o show partition 2>/dev/null | sed -nE \
+            's/^PartitionName=([^ ]*) .* Default=([^ ]*) QoS=([^ ]*) .*/partition|\1|\2|\3/p'
+    )
+    answer asked "${SBATCH_ACCOUNT:-}" "${SBATCH_PARTITION:-}" "${SBATCH_QOS:-}"
+}
 
 probe() {
-    local workdir save code_name=$3 id=$4
+    local workdir save code_name=$3 id=$4 attempt=1 entry number
     expand_path workdir "$1" || return 1
     workdir=$EXPANDED
     expand_path save.path "$2" || return 1
@@ -38,6 +57,16 @@ probe() {
         answer test-only refused "$said"
     fi
 
+    submit_limits
+
+    for entry in "$workdir/experiments/$id"-a[0-9]* "$save/$id"-a[0-9]*; do
+        number=${entry##*-a}
+        # Hashes of overrides stand in the same place and are longer.
+        [[ $number =~ ^[1-9][0-9]?$ ]] && [ "$number" -gt "$attempt" ] && attempt=$number
+    done
+    [ "$attempt" = 1 ] || id=$id-a$attempt
+    answer attempt "$attempt"
+
     if [ -d "$workdir/code/$code_name" ]; then
         answer code "$(sha256_of "$workdir/code/$code_name.sha256")"
     fi
@@ -56,5 +85,11 @@ probe() {
     if [ -s "$dir/ledger.jsonl" ]; then
         while IFS= read -r line; do answer ledger "$line"; done <"$dir/ledger.jsonl"
     fi
-    if [ -s "$dir/manifest.json" ]; then answer manifest "$(<"$dir/manifest.json")"; fi
+    # Beside the checkpoints it outlives a workdir that was purged.
+    for entry in "$dir/manifest.json" "$save/$id/.chain/manifest.json"; do
+        if [ -s "$entry" ]; then
+            answer manifest "$entry" "$(<"$entry")"
+            break
+        fi
+    done
 }

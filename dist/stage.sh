@@ -49,22 +49,33 @@ stage_code() {
     answer staged "$final"
 }
 
+# differences DIR LISTING OTHER: what OTHER has otherwise than DIR, whose listing is given; the first few as diffs.
+differences() {
+    local dir=$1 listing=$2 other=$3 name names
+    mapfile -t names < <(cd "$other" && grep -E '^[0-9a-f]{64} ' "$listing" | sha256sum -c --quiet - 2>/dev/null | sed -n 's/: FAILED.*//p')
+    for name in "${names[@]:0:3}"; do
+        diff -u --label "$name of the commit" --label "$name on the cluster" "$dir/$name" "$other/$name" 2>&1 | head -n 20
+    done
+    [ ${#names[@]} -le 3 ] || printf '… and %s files more\n' $((${#names[@]} - 3))
+}
+
 # stage_experiment WORKDIR CODE_NAME CODE_DIGEST EXPERIMENT_ID DIGEST NONCE SAVE_PATH
 stage_experiment() {
     local code=$1/code/$2 code_digest=$3 final=$1/experiments/$4 digest=$5 incoming=$1/experiments/.incoming-$6 save=$7/$4 said
     make_directory "$1/experiments" && make_directory "$save/.chain" || return 1
-    if [ -d "$final" ]; then
-        if [ "$(sha256_of "$final/files.sha256")" != "$digest" ]; then
-            answer problem "$final on $(uname -n) holds other configs or another run script than this launch has for the same EXPERIMENT_ID: compare its configs/, run.sh and task.env. Another version of the action may have made them; a name: of its own makes this another experiment"
-            return 1
-        fi
-        cat <&3 >/dev/null # the stream is read to its end, or its sender would wait for ever
-        answer staged "$final"
-        return 0
-    fi
     if ! unpack "$incoming" "$digest" "$incoming.sha256"; then
         rm -rf "$incoming" "$incoming.sha256"
         return 1
+    fi
+    if [ -d "$final" ]; then
+        said=$(differences "$incoming" "$incoming.sha256" "$final")
+        rm -rf "$incoming" "$incoming.sha256"
+        if [ -n "$said" ]; then
+            answer problem "$final on $(uname -n) is not what this launch has for the same EXPERIMENT_ID. Somebody edited it, or another version of the action made it. Put it right, or give the experiment a name: of its own or a new attempt (command restart)" "$said"
+            return 1
+        fi
+        answer staged "$final"
+        return 0
     fi
     # Hard links to read-only files cost no second copy; some file systems refuse links across directories.
     if ! cp -alT "$code" "$incoming/code" 2>/dev/null; then

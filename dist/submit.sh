@@ -1,10 +1,14 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # LOCK_HELD is set by lock.sh, which follows in the program
 # The submission transaction: either the whole chain is in the queue, recorded and released, or the queue is as it was.
 #
-#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LAUNCH_TAG LEDGER_LINES HOLDER
+#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LAUNCH_TAG LEDGER_LINES HOLDER WHEN_ALIVE WHEN_REFUSED
 #   submit_files JOB_SH SECRETS
-#   submit_step  STEP CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…     AFTER: index of an earlier step, or empty
+#   submit_step  STEP CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…
 #   submit_end   MANIFEST COUNT
+#
+# WHEN_ALIVE is `report` (say so and stop) or `extend` (go on behind the last jobs of the chain that is there). WHEN_REFUSED is
+# `cancel` (take everything back) or `keep` (leave the whole steps that were accepted). AFTER is the index of an earlier step,
+# `tail` for the end of the chain that is there, or empty.
 #
 # Every step is submitted held, and all are released together at the end: whatever goes wrong before, nothing runs, not even
 # a request that arrives after it was given up. LAUNCH_TAG has a random part, so that a launch only ever sees its own jobs.
@@ -64,20 +68,31 @@ read_back() {
     [ -n "$row" ] || return 2
     IFS='|' read -r base state dependency name <<<"$row"
     if [ "$base" != "$id" ] || [ "$name" != "$tag" ]; then return 2; fi
-    # squeue shows afterany:4711 of an array as afterany:4711_*(unfulfilled).
-    case $dependency in
-        "$wanted" | "${wanted:-none}("* | "${wanted:-none}_*"*) ;;
-        *)
-            if [ -n "$wanted" ]; then
-                WRONG="job $id ($tag) was to wait with $wanted, but its dependency reads '$dependency'"
-                return 1
-            fi
-            ;;
-    esac
+    # squeue shows afterany:4711:4712 of arrays as afterany:4711_*(unfulfilled),afterany:4712_*(unfulfilled).
+    dependency=${dependency//'(unfulfilled)'/}
+    dependency=${dependency//_\*/}
+    dependency=${dependency//,afterany:/:}
+    if [ -n "$wanted" ] && [ "$dependency" != "$wanted" ]; then
+        WRONG="job $id ($tag) was to wait with $wanted, but its dependency reads '$dependency'"
+        return 1
+    fi
     if [ "$state" != PENDING ]; then
         WRONG="job $id ($tag) is $state although nothing was released"
         return 1
     fi
+}
+
+# has_ended ID…: does squeue say of one of these that it is not in the queue? Not answering says nothing.
+has_ended() {
+    local id rows
+    for id; do
+        if rows=$(timeout 60 squeue -a -h -j "$id" -o %i 2>"$SCRATCH"); then
+            if [ -z "$rows" ] && [ ! -s "$SCRATCH" ]; then return 0; fi
+        elif grep -q 'Invalid job id' "$SCRATCH"; then
+            return 0
+        fi
+    done
+    return 1
 }
 
 # What sbatch says when it does not know either (src/common/slurm_errno.c, and the system's words for a broken connection).
@@ -151,9 +166,9 @@ release() {
 
 submit_begin() {
     local workdir=$1 waited=0 lines=0 rows row launch
-    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4 LAUNCH_TAG=$5
+    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4 LAUNCH_TAG=$5 WHEN_ALIVE=$8 WHEN_REFUSED=$9
     DIR=$workdir/experiments/$EXPERIMENT
-    SUBMITTED=()
+    SUBMITTED=() STEPS=() CUT=''
     STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
@@ -177,48 +192,95 @@ submit_begin() {
         exit 0
     fi
     rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n)"; exit 1; }
-    # What a launch left behind that never got to its release is held and has not run: it is undone before anything new is
-    # queued. Whatever is not held is alive, even where the ledger that knew of it is gone.
-    local leftover=()
+    # What a launch left behind that never got to its release is held and has not run: it is undone before anything else.
+    # Whatever is not held is alive, even where the ledger that knew of it is gone.
+    local leftover=() unreleased=' '
+    ALIVE=()
     while IFS= read -r row; do
         [ -n "$row" ] || continue
         launch=${row##*.l}
         launch=${launch%%[.-]*}
         if grep -qs "\"event\":\"releasing\",\"launch\":$launch," "$DIR/ledger.jsonl"; then
-            answer alive "$row"
-            rows=alive
-            # It was about to release its chain and died over it.
+            ALIVE+=("$row")
             grep -q "\"event\":\"released\",\"launch\":$launch," "$DIR/ledger.jsonl" ||
-                release "$launch" "$(sed -n "s/^{\"event\":\"submitted\",\"launch\":$launch,.*\"job\":\"\([0-9]*\)\".*/\1/p" "$DIR/ledger.jsonl" | tr '\n' ' ')"
+                case $unreleased in *" $launch "*) ;; *) unreleased+="$launch " ;; esac
         elif [[ $row != *'|JobHeldUser|'* ]]; then
-            answer alive "$row"
-            rows=alive
+            ALIVE+=("$row")
         else
-            leftover+=("${row%%|*}")
+            row=${row##*|}
+            leftover+=("${row%.s*}")
         fi
     done <<<"$rows"
-    [ "$rows" != alive ] || exit 0
     if [ ${#leftover[@]} -gt 0 ]; then
-        answer note "an earlier launch of $EXPERIMENT was interrupted before its release; cancelling what it queued: ${leftover[*]}"
-        cancel_and_confirm "$EXPERIMENT" "${leftover[@]}" || { answer stuck "${leftover[*]}"; exit 1; }
+        answer note "an earlier launch of $EXPERIMENT was interrupted before its release; cancelling what it queued"
+        cancel_tagged '' "${leftover[@]}" || { answer stuck "what an interrupted launch left could not be cancelled" "$LEFT"; exit 1; }
+    fi
+    # These were about to be released when their launcher died over it.
+    for launch in $unreleased; do
+        release "$launch" "$(sed -n "s/^{\"event\":\"submitted\",\"launch\":$launch,.*\"job\":\"\([0-9]*\)\".*/\1/p" "$DIR/ledger.jsonl" | tr '\n' ' ')"
+    done
+    if [ "$WHEN_ALIVE" = report ] && [ ${#ALIVE[@]} -gt 0 ]; then
+        for row in "${ALIVE[@]}"; do answer alive "$row"; done
+        exit 0
     fi
 }
 
-# cancel_and_confirm TAG ID…: last first, in one call, because a cancelled step lets the one behind it start; then look
-# by tag until none is left.
-cancel_and_confirm() {
-    local tag=$1 ids=() id rows tries
+# Sets TAIL to the last jobs of the chain that is alive: those a cell waits for, or with no cell those of all. Empty when there
+# are none (any more).
+find_tail() {
+    local cell=$1 row base name step of best=()
+    declare -A last=() tail=()
+    for row in ${ALIVE[@]+"${ALIVE[@]}"}; do
+        base=${row%%|*}
+        name=${row##*|}
+        step=${name##*.s}
+        of='all'
+        [[ $step != *.c* ]] || of=${step#*.c}
+        step=${step%%.*}
+        if [ -n "$cell" ] && [ "$of" != all ] && [ "$of" != "$cell" ]; then continue; fi
+        # One cell waits for one job, whichever is its last.
+        [ -z "$cell" ] || of=any
+        if [ "$step" -gt "${last[$of]:-0}" ]; then last[$of]=$step tail[$of]=$base; fi
+    done
+    for of in "${!tail[@]}"; do best+=("${tail[$of]}"); done
+    TAIL=${best[*]-}
+}
+
+# cancel_tagged BY TAG…: cancels every job of this experiment whose name starts with one of the tags, in one call and last step
+# first, because a cancelled step lets the one behind it start; then looks by tag until none is left. BY, a JSON string or
+# empty, goes into the ledger. Sets LEFT to what could not be cancelled.
+cancel_tagged() {
+    local by=$1 rows row name tag tries ids id launch
+    declare -A gone=()
     shift
-    for id; do ids=("$id" "${ids[@]}"); done
     for tries in 1 2 3 4 5 6 7 8 9 10; do
-        timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
-        lock_still_held && lock_renew
-        if rows=$(queue_of "$tag") && [ -z "$rows" ]; then
-            for id in "${ids[@]}"; do
-                ledger "{\"event\":\"cancelled\",\"launch\":$LAUNCH,\"job\":\"$id\",\"time\":\"$(now)\"}" || return 1
-            done
-            return 0
+        if rows=$(queue_of "$EXPERIMENT"); then
+            ids=()
+            while IFS= read -r row; do
+                name=${row##*|}
+                for tag; do
+                    case $name in
+                        "$tag" | "$tag".*)
+                            launch=${name##*.l}
+                            gone[${row%%|*}]=${launch%%[.-]*}
+                            name=${name##*.s}
+                            ids+=("${name%%.*} ${row%%|*}")
+                            break
+                            ;;
+                    esac
+                done
+            done <<<"$rows"
+            if [ ${#ids[@]} -eq 0 ]; then
+                for id in "${!gone[@]}"; do
+                    ledger "{\"event\":\"cancelled\",\"launch\":${gone[$id]},\"job\":\"$id\",\"time\":\"$(now)\"${by:+,\"by\":$by}}" || return 1
+                done
+                return 0
+            fi
+            mapfile -t ids < <(printf '%s\n' "${ids[@]}" | sort -u -k1,1nr -k2,2nr | cut -d' ' -f2)
+            LEFT=${ids[*]}
+            timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
         fi
+        [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_renew
         sleep "$tries"
     done
     return 1
@@ -226,21 +288,35 @@ cancel_and_confirm() {
 
 # roll_back WHY: takes back what this launch queued, found by tag, so that what sbatch queued without saying so goes too.
 roll_back() {
-    local why=$1 rows ids=() id
-    if ! rows=$(queue_of "$LAUNCH_TAG"); then
+    local why=$1 ids=()
+    if ! queue_of "$LAUNCH_TAG" >/dev/null; then
         # Not knowing is not a no. What is known goes; the next launch undoes the rest, which is held.
         ids=("${SUBMITTED[@]}" ${ID:+"$ID"})
         [ ${#ids[@]} -eq 0 ] || timeout 60 scancel "${ids[@]}" 2>/dev/null
         answer unknown "$why; and squeue does not answer, so what is in the queue is not known"
         exit 1
     fi
-    while IFS='|' read -r id _; do [ -z "$id" ] || ids+=("$id"); done < <(cut -d'|' -f1 <<<"$rows" | sort -un)
-    if [ ${#ids[@]} -eq 0 ] || cancel_and_confirm "$LAUNCH_TAG" "${ids[@]}"; then
+    if cancel_tagged '' "$LAUNCH_TAG"; then
         answer refused "$why"
     else
-        answer stuck "$why" "${ids[*]}"
+        answer stuck "$why" "$LEFT"
     fi
     exit 1
+}
+
+# keep_whole_steps WHY STEP: where refusals are to leave what was accepted, what there is of this step is taken back and the
+# steps before it stay. Fails when there is no whole step to keep.
+keep_whole_steps() {
+    local why=$1 step=$2 index kept=()
+    [ "$WHEN_REFUSED" = keep ] || return 1
+    for index in "${!SUBMITTED[@]}"; do
+        [ "${STEPS[$index]}" -ge "$step" ] || kept+=("${SUBMITTED[$index]}")
+    done
+    [ ${#kept[@]} -gt 0 ] || return 1
+    if [ ${#kept[@]} -lt ${#SUBMITTED[@]} ]; then cancel_tagged '' "$LAUNCH_TAG.s$step" || return 1; fi
+    SUBMITTED=("${kept[@]}")
+    CUT=$why
+    answer cut "$step" "$why"
 }
 
 # submit_files JOB_SH SECRETS: what the jobs read that belongs to the launch, not the experiment. Slurm keeps a copy of the
@@ -256,16 +332,25 @@ submit_files() {
 }
 
 submit_step() {
-    local step=$1 cell=$2 after=$3 tag=$4 exports=() after_id='' dependency='' arguments=() argument outcome again=
+    local step=$1 cell=$2 after=$3 tag=$4 exports=() after_id='' dependency='' arguments=() argument outcome again='' waits_for=()
     shift 4
+    [ -z "$CUT" ] || return 0
     while [ "$1" != -- ]; do exports+=("$1"); shift; done
     shift
-    [ -z "$after" ] || after_id=${SUBMITTED[$after]}
-    # @ stands where the id of the step before goes, which nobody knows until now.
+    case $after in
+        '') ;;
+        tail)
+            find_tail "$cell"
+            after_id=$TAIL
+            ;;
+        *) after_id=${SUBMITTED[$after]} ;;
+    esac
+    # @ stands where the ids of what it waits for go, which nobody knows until now.
     for argument; do
         case $argument in
             --dependency=*)
-                argument=${argument/@/$after_id}
+                [ -n "$after_id" ] || continue # what it would wait for has ended
+                argument=${argument/@/${after_id// /:}}
                 dependency=${argument#--dependency=}
                 ;;
         esac
@@ -288,7 +373,10 @@ submit_step() {
         rm -f "$SCRATCH.outcome"
         case $outcome in
             0) break ;;
-            1) roll_back "$REASON" ;;
+            1)
+                keep_whole_steps "$REASON" "$step" && return 0
+                roll_back "$REASON"
+                ;;
             3)
                 # Looked for with patience, not there, and squeue did answer: asking once more makes no duplicate.
                 if [ -n "$again" ]; then roll_back "$REASON"; fi
@@ -308,6 +396,11 @@ submit_step() {
         keep_lock || roll_back "another launch took the lock over while $tag was submitted"
         read_back "$ID" "$dependency" "$tag"
         status=$?
+        # The end of the chain that was there may have ended since, and then there is nothing to wait for.
+        if [ $status -eq 1 ] && [ "$after" = tail ]; then
+            IFS=: read -r -a waits_for <<<"${dependency#afterany:}"
+            if has_ended ${waits_for[@]+"${waits_for[@]}"}; then status=0; fi
+        fi
         [ $status -gt 1 ] || break
         if [ $status -eq 2 ] && look_up "$tag" && [[ $FOUND =~ ^[0-9]+$ ]] && [ "$FOUND" != "$ID" ]; then
             answer note "sbatch gave $ID for $tag, which is not that job; found it in the queue as job $FOUND"
@@ -321,11 +414,13 @@ submit_step() {
     fi
     [ $status -eq 0 ] || roll_back "$WRONG"
     SUBMITTED+=("$ID")
-    answer submitted "$step" "$cell" "$ID" "$CLUSTER"
+    STEPS+=("$step")
+    answer submitted "$step" "$cell" "$ID" "$CLUSTER" "$after_id"
 }
 
 submit_end() {
     local manifest=$1 count=$2 rows queued
+    [ -z "$CUT" ] || count=${#SUBMITTED[@]}
     # Exactly what is on record is in the queue: a request that was given up for lost may have come in since.
     rows=$(queue_of "$LAUNCH_TAG") || roll_back "squeue does not answer before the release"
     queued=$(cut -d'|' -f1 <<<"$rows" | sort -u | tr '\n' ' ')

@@ -105,9 +105,14 @@ async function execute(
   request: Request,
   signal: AbortSignal,
 ): Promise<Report> {
+  // What a chain is made longer by is said each time; the yaml's own length is that of a whole chain.
+  const overrides =
+    request.command === 'extend' && !request.overrides.some((override) => override.path === 'chain.n_jobs')
+      ? [...request.overrides, { path: 'chain.n_jobs', value: '1', mayAdd: true }]
+      : request.overrides;
   const order = {
     repo,
-    experiment: await loadExperiment(repo, request.commit, config, path, request.overrides),
+    experiment: await loadExperiment(repo, request.commit, config, path, overrides),
     launcher: {
       actor: request.actors[0] ?? '',
       runUrl: `${context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${context.runId}`,

@@ -19,6 +19,7 @@ export interface Launcher {
 /** One request that put steps in the queue. */
 export interface LaunchRecord extends Launcher {
   readonly launch: number;
+  readonly command: 'launch' | 'extend' | 'restart';
   /** Steps that were asked for; the ledger says which of them were queued. */
   readonly steps: readonly number[];
   /** Overrides that change the chain and not the experiment, `chain.n_jobs=4`. */
@@ -66,7 +67,7 @@ export function manifestOf(
   code: Code,
   places: Places,
   plan: Plan,
-  launch: Pick<LaunchRecord, keyof Launcher | 'slurm' | 'sbatchVariables' | 'jobScript'>,
+  launch: Pick<LaunchRecord, keyof Launcher | 'command' | 'slurm' | 'sbatchVariables' | 'jobScript'>,
   earlier: readonly LaunchRecord[],
 ): Manifest {
   const written = (counts: boolean) =>

@@ -73,7 +73,8 @@ const NOTHING_THERE: Intent['there'] = { queued: false, ledger: [], ledgerLines:
 
 function intentOf(order: LaunchOrder, seen: Probe, completing: boolean): Intent {
   const { mode, launcher } = order;
-  const ours = (launch: LaunchRecord | undefined) => launch !== undefined && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
+  const ours = (launch: LaunchRecord | undefined) =>
+    launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
   const newest = asAttempt(order.experiment, seen.attempt);
   // A workflow run that is run again asks for what it has got already.
   if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
@@ -82,6 +83,7 @@ function intentOf(order: LaunchOrder, seen: Probe, completing: boolean): Intent 
   }
   const launches = seen.manifest?.launches ?? [];
   if (mode === 'extend') {
+    if (launches.length === 0) throw new Problem(`there is no chain of ${newest.id} to extend; launch it first`);
     const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
     if (done === undefined) return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
     return {
@@ -131,6 +133,7 @@ async function launchOver(
     plan,
     {
       ...order.launcher,
+      command: order.mode,
       slurm: seen.slurm,
       sbatchVariables: seen.sbatchVariables,
       jobScript: createHash('sha256').update(JOB_SCRIPT).digest('hex'),
@@ -155,10 +158,10 @@ async function launchOver(
   }
   // A chain that is there already may itself be what fills a limit.
   if (extend || !there.queued) {
-    if (!seen.testOnly.accepted)
-      throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
     // What completes a chain takes what room there is.
     if (!order.keep && !completes) refuseWithoutRoom(seen.limits, experiment, cluster);
+    if (!seen.testOnly.accepted && !completes)
+      throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
   }
   if (!seen.codeStaged) {
     progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);

@@ -4,7 +4,7 @@ import { parseSource, rootOf, type Source, textOf, withRoot } from './document.t
 import { entriesAt, fileAt, type Repo, repoPath } from './git.ts';
 import { type Choices, type Grid, gridOf } from './grid.ts';
 import { experimentId } from './identity.ts';
-import { applyOverrides, hashOfOverrides, type Override } from './overrides.ts';
+import { applyOverrides, countsInId, hashOfOverrides, type Override } from './overrides.ts';
 import type { Cluster, RepoConfig } from './repo-config.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { didYouMean } from './spelling.ts';
@@ -60,7 +60,9 @@ export function experimentFrom(source: Source, commit: string, config: RepoConfi
   const grid = gridOf(changed);
   const settings = readSettings(changed, grid.cell(0).root, config.defaults);
   const name = settings.name ?? basename(source.file).replace(/\.ya?ml$/, '');
-  const cells = cellsOf(changed, grid, config, settings);
+  // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
+  const written = applyOverrides(source, overrides.filter(countsInId));
+  const cells = cellsOf(changed, grid, config, settings, written);
   return {
     id: experimentId(name, commit, hashOfOverrides(overrides)),
     name,
@@ -78,7 +80,8 @@ function clusterWritten(source: Source, config: RepoConfig): string | undefined 
   return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
 }
 
-function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings): ExperimentCell[] {
+function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings, written: Source): ExperimentCell[] {
+  const writtenGrid = gridOf(written);
   const agreed = comparable(first);
   return Array.from({ length: grid.size }, (_, number) => {
     const { choices, root } = grid.cell(number);
@@ -89,7 +92,7 @@ function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings
         `${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`,
       );
     }
-    return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(source, root)) };
+    return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
   });
 }
 

@@ -15,6 +15,7 @@ const inputs: Inputs = {
   secrets: new Map(),
   token: 't',
   allowForks: false,
+  keepPartial: false,
 };
 
 function labeled(name: string, { labels = [] as string[], headRepo = 1 as number | null, action = 'labeled' } = {}) {

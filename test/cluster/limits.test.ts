@@ -1,7 +1,8 @@
 // Submit limits of the cluster, on one of its own because they hold for the whole account.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { type Lab, makeLab, ownCluster, regression, slurm } from '../support/lab.ts';
+import { asUser, inFront, type Lab, type LabOptions, makeLab, ownCluster, regression, slurm, until } from '../support/lab.ts';
 
 const own = ownCluster();
 const { cluster } = own;
@@ -12,17 +13,67 @@ after(async () => {
 });
 const queue = () => slurm(cluster, 'squeue', '-h', '-r', '-o', '%i');
 
-test('a refusal at the third step takes the first two back, and nothing has run', async () => {
-  const lab = await makeLab(cluster, 'limit');
+const limit = (most: number) => slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', `maxsubmitjobs=${most}`);
+// A cluster that does not say what its limits are; the controller still has them.
+const blind = (name: string) => inFront(cluster, name, { scontrol: '[[ "$*" != *assoc_mgr* ]] || exit 1' });
+
+async function labWith(name: string, options: LabOptions = {}, more: Parameters<typeof regression>[1] = {}): Promise<Lab> {
+  const lab = await makeLab(cluster, name, options);
   labs.push(lab);
-  lab.commit({ 'configs/limit.yaml': regression(lab, { name: 'limit', nJobs: 4, grid: '^lr: [1, 2, 3]', secondsPerStep: 1 }) });
-  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=7');
+  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, nJobs: 4, grid: '^lr: [1, 2, 3]', secondsPerStep: 1, ...more }) });
+  return lab;
+}
+
+test('a chain that does not fit into the submit limits is refused with the sum before anything is sent', async () => {
+  const lab = await labWith('sum');
+  const lines = [
+    [
+      ['user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=7'],
+      /3 × 4 = 12 tasks do not fit on entropy: MaxSubmitJobs in account lab is 7, and 0 are in the queue\. A chain of 2 steps would fit/,
+    ],
+    [['account', 'lab', 'set', 'grpsubmitjobs=11'], /GrpSubmitJobs of account lab is 11, and 0 are/],
+    [
+      ['qos', 'normal', 'set', 'maxsubmitjobspu=2'],
+      /MaxSubmitJobsPerUser of QOS normal is 2, and 0 are in the queue\. Not one step would fit/,
+    ],
+  ] as const;
+  for (const [[what, who, set, value], message] of lines) {
+    slurm(cluster, 'sacctmgr', '-i', 'modify', what, who, set, value);
+    try {
+      const result = await lab.dispatch({ config: 'sum' });
+      assert.equal(result.code, 1, result.log);
+      assert.match(result.errors[0] ?? '', message);
+      assert.equal(queue(), '');
+    } finally {
+      slurm(cluster, 'sacctmgr', '-i', 'modify', what, who, set, value.replace(/=.*/, '=-1'));
+    }
+  }
+  assert.ok(!existsSync(lab.workdir), 'nothing was sent');
+});
+
+test('what the account has in the queue already counts', async () => {
+  asUser(cluster, 'cd / && sbatch --array=0-4 --hold --output=/dev/null --wrap=true');
+  limit(16);
+  try {
+    const lab = await labWith('counted');
+    const result = await lab.dispatch({ config: 'counted' });
+    assert.match(result.errors[0] ?? '', /MaxSubmitJobs in account lab is 16, and 5 are in the queue\. A chain of 3 steps would fit/);
+  } finally {
+    limit(-1);
+    slurm(cluster, 'scancel', '-u', cluster.CLUSTER_USER);
+    await until('the queue to be empty', () => queue() === '');
+  }
+});
+
+test('a refusal at the third step takes the first two back, and nothing has run', async () => {
+  const lab = await labWith('limit', { clusterFields: { prelude: blind('limit') } });
+  limit(7);
   try {
     const result = await lab.dispatch({ config: 'limit' });
     assert.equal(result.code, 1, result.log);
     assert.match(
       result.errors[0] ?? '',
-      /refused: .*AssocMaxSubmitJobLimit.*Nothing of it is in the queue, and nothing has run\. It would have been 3 × 4 tasks/,
+      /refused: .*AssocMaxSubmitJobLimit.*Nothing of it is in the queue, and nothing of it has run\. It would have been 3 × 4 tasks/,
     );
     assert.equal(result.outputs['state'], 'failed');
     assert.equal(queue(), '');
@@ -34,7 +85,7 @@ test('a refusal at the third step takes the first two back, and nothing has run'
       names.join('\n'),
     );
   } finally {
-    slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=-1');
+    limit(-1);
   }
   // With room again, the same launch goes through.
   const again = await lab.dispatch({ config: 'limit' });
@@ -43,13 +94,51 @@ test('a refusal at the third step takes the first two back, and nothing has run'
 });
 
 test('a chain that itself fills the limit is reported, not refused', async () => {
-  const lab = labs[0];
+  const lab = labs.find((one) => one.workdir.endsWith('/limit'));
   assert.ok(lab);
-  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=12');
+  limit(12);
   const result = await lab.dispatch({ config: 'limit' });
-  slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=-1');
+  limit(-1);
   assert.equal(result.outputs['state'], 'alive', result.log);
+  slurm(cluster, 'scancel', '-u', cluster.CLUSTER_USER);
+  await until('the queue to be empty', () => queue() === '');
 });
+
+for (const scope of ['array', 'cell']) {
+  test(`partial: keep leaves the whole steps that fit, and the next launch adds the rest (${scope} scope)`, async () => {
+    const name = `partial${scope}`;
+    const lab = await labWith(name);
+    const overrides = `chain.scope=${scope}`;
+    const steps = () =>
+      slurm(cluster, 'squeue', '-h', '-r', '-o', '%j')
+        .split('\n')
+        .map((job) => /\.s(\d+)/.exec(job)?.[1] ?? '')
+        .sort()
+        .join('');
+    limit(8); // two steps of three tasks, and two of the third
+    try {
+      const first = await lab.dispatch({ config: name, overrides, partial: 'keep' });
+      assert.equal(first.outputs['state'], 'submitted', first.log);
+      assert.match(first.summary, /Slurm refused step 3 of 4 \\\(.*AssocMaxSubmitJobLimit.*2 steps of 3 tasks each are missing/);
+      assert.equal(steps(), '111222');
+      const second = await lab.dispatch({ config: name, overrides });
+      assert.equal(second.outputs['state'], 'alive', second.log);
+      assert.match(second.log, /there is no room yet for the missing steps/);
+      assert.equal(steps(), '111222');
+      limit(-1);
+      const third = await lab.dispatch({ config: name, overrides });
+      assert.equal(third.outputs['state'], 'extended', third.log);
+      assert.equal(steps(), '111222333444');
+      const [, , , ...rest] = slurm(cluster, 'squeue', '-h', '-S', 'i', '-o', '%E|%r').split('\n');
+      assert.ok(rest.length > 0 && rest.every((row) => /^afterany:/.test(row) && !row.includes('JobHeldUser')), rest.join('\n'));
+      assert.equal((await lab.dispatch({ config: name, overrides })).outputs['state'], 'alive');
+    } finally {
+      limit(-1);
+      slurm(cluster, 'scancel', '-u', cluster.CLUSTER_USER);
+      await until('the queue to be empty', () => queue() === '');
+    }
+  });
+}
 
 test('a chain in a hidden partition is seen', async () => {
   slurm(cluster, 'scontrol', 'update', 'PartitionName=h100', 'Hidden=YES');
@@ -61,7 +150,7 @@ test('a chain in a hidden partition is seen', async () => {
 });
 
 test('more tasks than the cluster holds jobs is refused with the sum', async () => {
-  const lab = labs[0];
+  const lab = labs.find((one) => one.workdir.endsWith('/limit'));
   assert.ok(lab);
   const result = await lab.dispatch({
     config: 'limit',

@@ -1,0 +1,214 @@
+// What a launch does with what is there already: extend a chain, begin a new attempt, refuse what is not the same.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { asUser, endOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+
+const cluster = testCluster();
+const labs: Lab[] = [];
+after(async () => {
+  for (const lab of labs) await lab.close();
+});
+
+async function newLab(name: string, options: Parameters<typeof regression>[1] = {}): Promise<Lab> {
+  const lab = await makeLab(cluster, name);
+  labs.push(lab);
+  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, secondsPerStep: 1, ...options }) });
+  return lab;
+}
+
+interface Queued {
+  readonly id: string;
+  readonly step: string;
+  readonly dependency: string;
+  readonly reason: string;
+}
+function queueOf(prefix: string): Queued[] {
+  return slurm(cluster, 'squeue', '-h', '-S', 'i', '-o', '%F|%j|%E|%r')
+    .split('\n')
+    .map((row) => row.split('|'))
+    .map(([id = '', name = '', dependency = '', reason = '']) => ({ id, name, dependency, reason }))
+    .filter((job) => job.name.startsWith(`${prefix}.`))
+    .map(({ name, ...job }) => ({ ...job, step: name.slice(name.indexOf('.s') + 1) }));
+}
+async function cancel(prefix: string): Promise<void> {
+  const ids = [...new Set(queueOf(prefix).map((job) => job.id))];
+  if (ids.length > 0) slurm(cluster, 'scancel', ...ids.toReversed());
+  await until('the queue to be empty', () => queueOf(prefix).length === 0);
+}
+
+test('extend adds steps behind the end of a chain that is alive, and the same workflow run again adds no more', async () => {
+  const lab = await newLab('extend');
+  const first = await lab.dispatch({ config: 'extend' });
+  const id = first.outputs['experiment-id'] ?? '';
+  const run = { environment: { GITHUB_RUN_ID: '4242' } };
+  const second = await lab.dispatch({ command: 'extend', config: 'extend', n_jobs: '2' }, run);
+  assert.equal(second.code, 0, second.log);
+  assert.equal(second.outputs['state'], 'extended');
+  assert.equal(second.outputs['experiment-id'], id);
+  const queue = queueOf(id);
+  assert.deepEqual(
+    queue.map((job) => job.step),
+    ['s1', 's2', 's3', 's4'],
+  );
+  for (const [index, job] of queue.slice(1).entries())
+    assert.ok(job.dependency.startsWith(`afterany:${queue[index]?.id}_*`), job.dependency);
+  assert.ok(queue.every((job) => job.reason !== 'JobHeldUser'));
+
+  const again = await lab.dispatch({ command: 'extend', config: 'extend', n_jobs: '2' }, run);
+  assert.equal(again.outputs['state'], 'alive', again.log);
+  assert.equal(queueOf(id).length, 4);
+  const more = await lab.dispatch({ command: 'extend', config: 'extend' }, { environment: { GITHUB_RUN_ID: '4243' } });
+  assert.equal(more.outputs['state'], 'extended', more.log);
+  assert.deepEqual(queueOf(id).at(-1)?.step, 's5', 'one step unless it is said how many');
+  await cancel(id);
+});
+
+test('a chain of single cells is extended cell by cell, each behind its own last job', async () => {
+  const lab = await newLab('cells', { grid: '^lr: [0.1, 0.2]' });
+  const overrides = 'chain.scope=cell';
+  const first = await lab.dispatch({ config: 'cells', overrides });
+  const id = first.outputs['experiment-id'] ?? '';
+  const second = await lab.dispatch({ command: 'extend', config: 'cells', overrides });
+  assert.equal(second.outputs['state'], 'extended', second.log);
+  const rows = queueOf(id).filter((job, index, all) => all.findIndex((other) => other.id === job.id) === index);
+  const of = (step: string) => rows.find((row) => row.step === step);
+  assert.equal(of('s3.c0')?.dependency, `afterany:${of('s2.c0')?.id}_0(unfulfilled)`);
+  assert.equal(of('s3.c1')?.dependency, `afterany:${of('s2.c1')?.id}_1(unfulfilled)`);
+  // And by an array, which waits for the last job of every cell.
+  const third = await lab.dispatch({ command: 'extend', config: 'cells' }, { environment: { GITHUB_RUN_ID: '4243' } });
+  assert.equal(third.outputs['state'], 'extended', third.log);
+  const array = queueOf(id).find((row) => row.step === 's4');
+  for (const step of ['s3.c0', 's3.c1'])
+    assert.ok(array?.dependency.includes(`afterany:${of(step)?.id}_*(unfulfilled)`), array?.dependency);
+  await cancel(id);
+});
+
+test('extend carries on a chain that has ended, and refuses where there is none', async () => {
+  const lab = await newLab('ended');
+  const none = await lab.dispatch({ command: 'extend', config: 'ended' });
+  assert.match(none.errors[0] ?? '', /there is no chain of ended-\S+ to extend; launch it first/);
+  const first = await lab.dispatch({ config: 'ended' });
+  const id = first.outputs['experiment-id'] ?? '';
+  await cancel(id);
+  const second = await lab.dispatch({ command: 'extend', config: 'ended', n_jobs: '3' });
+  assert.equal(second.outputs['state'], 'submitted', second.log);
+  assert.deepEqual(
+    queueOf(id).map((job) => job.step),
+    ['s3', 's4', 's5'],
+  );
+  await cancel(id);
+});
+
+test('a chain whose end leaves the queue while it is extended: the new step waits for nothing, and no chain is doubled', async () => {
+  const lab = await newLab('leaving');
+  const first = await lab.dispatch({ config: 'leaving' });
+  const id = first.outputs['experiment-id'] ?? '';
+  const jobs = queueOf(id).map((job) => job.id);
+  const second = await lab.dispatch(
+    { command: 'extend', config: 'leaving' },
+    { onLine: (line) => line.startsWith('staging') && slurm(cluster, 'scancel', ...jobs.toReversed()) },
+  );
+  assert.equal(second.code, 0, second.log);
+  await until('the old jobs to leave', () => queueOf(id).every((job) => !jobs.includes(job.id)));
+  const queue = queueOf(id);
+  assert.deepEqual(
+    queue.map((job) => job.step),
+    ['s3'],
+  );
+  assert.notEqual(queue[0]?.reason, 'JobHeldUser');
+  await cancel(id);
+});
+
+test('restart begins a new attempt with an id, directories and W&B runs of its own, and touches nothing of the old one', async () => {
+  const lab = await newLab('again', { nSteps: 40, secondsPerStep: 0.002 });
+  const first = await lab.dispatch({ config: 'again' });
+  const id = first.outputs['experiment-id'] ?? '';
+  await endOf(cluster, (first.outputs['job-ids'] ?? '').split(','));
+  const before = asUser(cluster, `cd ${lab.save}/${id} && find . -printf '%p %T@\\n' | sort`);
+  assert.equal((await lab.dispatch({ config: 'again' })).outputs['state'], 'complete');
+
+  const run = { environment: { GITHUB_RUN_ID: '7001' } };
+  const second = await lab.dispatch({ command: 'restart', config: 'again' }, run);
+  assert.equal(second.code, 0, second.log);
+  assert.equal(second.outputs['experiment-id'], `${id}-a2`);
+  assert.equal(second.outputs['state'], 'submitted');
+  const jobs = (second.outputs['job-ids'] ?? '').split(',');
+  await endOf(cluster, jobs);
+  const log = readFileSync(join(lab.workdir, 'experiments', `${id}-a2`, 'logs', `1_${jobs[0]}_0.out`), 'utf8');
+  assert.match(log, /starting from scratch/);
+  assert.ok(existsSync(join(lab.save, `${id}-a2`, '0/step_39')));
+  assert.equal(asUser(cluster, `cd ${lab.save}/${id} && find . -printf '%p %T@\\n' | sort`), before, 'the old one is as it was');
+
+  // The same workflow run again asks for what it has got; a launch means the newest attempt; another restart makes one more.
+  assert.equal((await lab.dispatch({ command: 'restart', config: 'again' }, run)).outputs['experiment-id'], `${id}-a2`);
+  const launched = await lab.dispatch({ config: 'again' });
+  assert.deepEqual([launched.outputs['experiment-id'], launched.outputs['state']], [`${id}-a2`, 'complete']);
+  const third = await lab.dispatch({ command: 'restart', config: 'again' }, { environment: { GITHUB_RUN_ID: '7002' } });
+  assert.equal(third.outputs['experiment-id'], `${id}-a3`);
+  await cancel(`${id}-a3`);
+});
+
+test('an experiment whose id is the start of another one is not taken for it', async () => {
+  const lab = await newLab('prefix');
+  const changed = await lab.dispatch({ config: 'prefix', overrides: 'train.lr=0.3' });
+  const plain = await lab.dispatch({ config: 'prefix' });
+  assert.equal(plain.outputs['state'], 'submitted', plain.log);
+  const [one, other] = [changed.outputs['experiment-id'] ?? '', plain.outputs['experiment-id'] ?? ''];
+  assert.ok(one.startsWith(`${other}-`));
+  assert.deepEqual([queueOf(one).length, queueOf(other).length], [2, 2]);
+  await cancel(one);
+  await cancel(other);
+});
+
+test('a manifest that was edited by hand is an error that shows the difference', async () => {
+  const lab = await newLab('edited');
+  const first = await lab.dispatch({ config: 'edited' });
+  const id = first.outputs['experiment-id'] ?? '';
+  await cancel(id);
+  const file = join(lab.workdir, 'experiments', id, 'manifest.json');
+  const whole = readFileSync(file, 'utf8');
+  asUser(cluster, `sed -i 's/"nSteps":500/"nSteps":900/' ${file}`);
+  const second = await lab.dispatch({ config: 'edited' });
+  assert.equal(second.code, 1);
+  assert.match(
+    second.errors[0] ?? '',
+    /manifest\.json\) is not of what this commit gives:\ncells\.0\.nSteps is 900 in the manifest and 500 at the commit/,
+  );
+  asUser(cluster, `printf '{"version":1,' > ${file}`);
+  assert.match((await lab.dispatch({ config: 'edited' })).errors[0] ?? '', /manifest\.json on entropy is not readable/);
+  asUser(cluster, `cat > ${file} <<'EOF'\n${whole}EOF`);
+  assert.equal((await lab.dispatch({ config: 'edited' })).outputs['state'], 'submitted');
+  await cancel(id);
+});
+
+test('a cell config that was edited by hand is an error that shows the lines', async () => {
+  const lab = await newLab('cellconfig');
+  const first = await lab.dispatch({ config: 'cellconfig' });
+  const id = first.outputs['experiment-id'] ?? '';
+  await cancel(id);
+  asUser(cluster, `sed -i 's/lr: 0.1/lr: 0.2/' ${lab.workdir}/experiments/${id}/configs/config_0.yaml`);
+  const second = await lab.dispatch({ config: 'cellconfig' });
+  assert.equal(second.code, 1);
+  assert.match(
+    second.errors[0] ?? '',
+    /is not what this launch has for the same EXPERIMENT_ID[\s\S]*config_0\.yaml of the commit[\s\S]*- {2}lr: 0\.1\n\+ {2}lr: 0\.2/,
+  );
+  assert.equal(queueOf(id).length, 0);
+});
+
+test('a chain goes on from its checkpoints when workdir was purged: steps and launches are counted on', async () => {
+  const lab = await newLab('purged');
+  const first = await lab.dispatch({ config: 'purged' });
+  const id = first.outputs['experiment-id'] ?? '';
+  await cancel(id);
+  asUser(cluster, `chmod -R u+w ${lab.workdir} && rm -rf ${lab.workdir}`);
+  const second = await lab.dispatch({ config: 'purged' });
+  assert.equal(second.outputs['state'], 'submitted', second.log);
+  assert.deepEqual(
+    queueOf(id).map((job) => job.step),
+    ['s3', 's4'],
+  );
+  await cancel(id);
+});
