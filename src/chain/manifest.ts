@@ -3,6 +3,7 @@ import type { Experiment } from '../experiment/experiment.ts';
 import { countsInId } from '../experiment/overrides.ts';
 import { Problem } from '../problem.ts';
 import type { Places, Plan } from './plan.ts';
+import { wandbLinks } from './wandb.ts';
 
 /** Who asked for a launch, and from where. */
 export interface Launcher {
@@ -45,12 +46,19 @@ export interface Manifest {
   readonly attempt: number;
   /** Overrides that the id stands for. */
   readonly overrides: readonly string[];
+  /** First line of the commit's message. */
+  readonly subject: string;
   readonly repository: string;
   /** Every pull request a launch came from. */
   readonly pullRequests: readonly number[];
   readonly cluster: string;
   readonly workdir: string;
   readonly save: string;
+  /** How checkpoints are named, which file a whole one has in it, and what is added to a name's number for the next step. */
+  readonly checkpoints: { readonly prefix: string; readonly complete: string; readonly offset: 0 | 1 };
+  /** sbatch options of the experiment. */
+  readonly slurm: readonly (readonly [string, string | true])[];
+  readonly wandb: { readonly group: string; readonly runs: readonly string[] } | null;
   readonly code: {
     readonly name: string;
     readonly digest: string;
@@ -67,6 +75,7 @@ export function manifestOf(
   code: Code,
   places: Places,
   plan: Plan,
+  subject: string,
   launch: Pick<LaunchRecord, keyof Launcher | 'command' | 'slurm' | 'sbatchVariables' | 'jobScript'>,
   earlier: readonly LaunchRecord[],
 ): Manifest {
@@ -75,6 +84,7 @@ export function manifestOf(
       .filter((override) => countsInId(override) === counts)
       .map((override) => `${override.path}=${override.value}`)
       .sort();
+  const { settings } = experiment;
   const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
   return {
     version: 1,
@@ -84,11 +94,15 @@ export function manifestOf(
     path: experiment.path,
     attempt: experiment.attempt,
     overrides: written(true),
+    subject,
     repository: launch.repository,
     pullRequests: [...new Set(pulls)],
     cluster: experiment.cluster?.name ?? '',
     workdir: places.workdir,
     save: `${places.save}/${experiment.id}`,
+    checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
+    slurm: [...settings.slurm],
+    wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
     code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
     cells: experiment.cells.map((cell) => ({
       cell: cell.number,
@@ -125,7 +139,7 @@ export function parseManifest(text: string, where: string): Manifest {
 function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false;
   const manifest = value as Partial<Record<keyof Manifest, unknown>>;
-  const texts = ['id', 'name', 'commit', 'path', 'repository', 'cluster', 'workdir', 'save'] as const;
+  const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'] as const;
   const lists = ['overrides', 'pullRequests', 'cells', 'launches'] as const;
   const code = manifest.code;
   return (
@@ -133,6 +147,9 @@ function isManifest(value: unknown): value is Manifest {
     texts.every((key) => typeof manifest[key] === 'string') &&
     lists.every((key) => Array.isArray(manifest[key])) &&
     typeof manifest.attempt === 'number' &&
+    isCheckpoints(manifest.checkpoints) &&
+    Array.isArray(manifest.slurm) &&
+    typeof manifest.wandb === 'object' &&
     typeof code === 'object' &&
     code !== null &&
     'digest' in code &&
@@ -140,6 +157,11 @@ function isManifest(value: unknown): value is Manifest {
     (manifest.cells as unknown[]).every(isCell) &&
     (manifest.launches as unknown[]).every(isLaunch)
   );
+}
+
+function isCheckpoints(value: unknown): boolean {
+  const names = value as Partial<Manifest['checkpoints']> | null | undefined;
+  return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
 }
 
 function isCell(value: unknown): boolean {

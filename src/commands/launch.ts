@@ -10,6 +10,7 @@ import { JOB_SCRIPT, stageCode, stageExperiment } from '../cluster/stage.ts';
 import { commandsFor, submit } from '../cluster/submit.ts';
 import { type Code, codeOf } from '../experiment/code.ts';
 import { asAttempt, type Experiment } from '../experiment/experiment.ts';
+import { subjectOf } from '../experiment/git.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
 import { Problem } from '../problem.ts';
 import { count } from '../report/markdown.ts';
@@ -131,6 +132,7 @@ async function launchOver(
     code,
     places,
     plan,
+    await subjectOf(order.repo, experiment.commit),
     {
       ...order.launcher,
       command: order.mode,
