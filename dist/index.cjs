@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 3319:
+/***/ 1139:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -74495,91 +74495,10 @@ function getOctokit(token, options, ...additionalPlugins) {
     return new GitHubWithPlugins(getOctokitOptions(token, options));
 }
 //# sourceMappingURL=github.js.map
-// EXTERNAL MODULE: ./node_modules/bottleneck/light.js
-var light = __nccwpck_require__(3251);
-;// CONCATENATED MODULE: ./node_modules/@octokit/plugin-retry/dist-bundle/index.js
-// pkg/dist-src/version.js
-var plugin_retry_dist_bundle_VERSION = "0.0.0-development";
-
-// pkg/dist-src/error-request.js
-function isRequestError(error) {
-  return error.request !== void 0;
-}
-async function errorRequest(state, octokit, error, options) {
-  if (!isRequestError(error) || !error?.request.request) {
-    throw error;
-  }
-  if (error.status >= 400 && !state.doNotRetry.includes(error.status)) {
-    const retries = options.request.retries != null ? options.request.retries : state.retries;
-    const retryAfter = Math.pow((options.request.retryCount || 0) + 1, 2);
-    throw octokit.retry.retryRequest(error, retries, retryAfter);
-  }
-  throw error;
-}
-
-// pkg/dist-src/wrap-request.js
-
-
-async function wrapRequest(state, octokit, request, options) {
-  const limiter = new light();
-  limiter.on("failed", function(error, info) {
-    const maxRetries = ~~error.request.request?.retries;
-    const after = ~~error.request.request?.retryAfter;
-    options.request.retryCount = info.retryCount + 1;
-    if (maxRetries > info.retryCount) {
-      return after * state.retryAfterBaseValue;
-    }
-  });
-  return limiter.schedule(
-    requestWithGraphqlErrorHandling.bind(null, state, octokit, request),
-    options
-  );
-}
-async function requestWithGraphqlErrorHandling(state, octokit, request, options) {
-  const response = await request(options);
-  if (response.data && response.data.errors && response.data.errors.length > 0 && /Something went wrong while executing your query/.test(
-    response.data.errors[0].message
-  )) {
-    const error = new RequestError(response.data.errors[0].message, 500, {
-      request: options,
-      response
-    });
-    return errorRequest(state, octokit, error, options);
-  }
-  return response;
-}
-
-// pkg/dist-src/index.js
-function retry(octokit, octokitOptions) {
-  const state = Object.assign(
-    {
-      enabled: true,
-      retryAfterBaseValue: 1e3,
-      doNotRetry: [400, 401, 403, 404, 410, 422, 451],
-      retries: 3
-    },
-    octokitOptions.retry
-  );
-  const retryPlugin = {
-    retry: {
-      retryRequest: (error, retries, retryAfter) => {
-        error.request.request = Object.assign({}, error.request.request, {
-          retries,
-          retryAfter
-        });
-        return error;
-      }
-    }
-  };
-  if (state.enabled) {
-    octokit.hook.error("request", errorRequest.bind(null, state, retryPlugin));
-    octokit.hook.wrap("request", wrapRequest.bind(null, state, retryPlugin));
-  }
-  return retryPlugin;
-}
-retry.VERSION = plugin_retry_dist_bundle_VERSION;
-
-
+// EXTERNAL MODULE: external "node:crypto"
+var external_node_crypto_ = __nccwpck_require__(7598);
+// EXTERNAL MODULE: ./node_modules/yaml/dist/index.js
+var dist = __nccwpck_require__(8815);
 ;// CONCATENATED MODULE: ./lib/problem.js
 /**
  * Something a person has to know and can act on: the message says what happened, where, and what to do about it, in one
@@ -74598,140 +74517,6 @@ function messageOf(error) {
     return error instanceof Error ? error.message : String(error);
 }
 
-;// CONCATENATED MODULE: ./lib/action/github.js
-
-
-
-/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
-function apiWith(token) {
-    return getOctokit(token, {}, retry);
-}
-/** What went wrong, with the likely cause for the answers people meet. */
-function explained(error, what, permission) {
-    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-    const message = messageOf(error);
-    const hint = status === 401
-        ? '; the github-token is not valid (any more)'
-        : status === 403 && /resource not accessible/i.test(message)
-            ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
-            : status === 404
-                ? `; is the token one for this repository, with 'permissions: ${permission}'?`
-                : '';
-    return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
-}
-/** @throws Problem unless each of them may write to the repository */
-async function requireWrite(api, name, actors) {
-    for (const username of actors) {
-        let permission;
-        try {
-            permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
-        }
-        catch (error) {
-            throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
-        }
-        // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
-        if (permission !== 'admin' && permission !== 'write') {
-            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`);
-        }
-    }
-}
-/** The head commit of a pull request as it is now. */
-async function headOf(api, name, number) {
-    try {
-        return (await api.rest.pulls.get({ ...name, pull_number: number })).data.head.sha;
-    }
-    catch (error) {
-        throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Paths that a pull request adds or changes. */
-async function changedFiles(api, name, number) {
-    try {
-        const files = await api.paginate(api.rest.pulls.listFiles, { ...name, pull_number: number, per_page: 100 });
-        return files.filter((file) => file.status !== 'removed').map((file) => file.filename);
-    }
-    catch (error) {
-        throw explained(error, `listing the files of pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Numbers of the open pull requests that contain a commit. */
-async function pullRequestsWith(api, name, commit) {
-    try {
-        const { data } = await api.rest.repos.listPullRequestsAssociatedWithCommit({ ...name, commit_sha: commit });
-        return data.filter((pull) => pull.state === 'open').map((pull) => pull.number);
-    }
-    catch (error) {
-        throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
-    }
-}
-/** Takes a label off; one that is gone already is fine. */
-async function removeLabel(api, name, number, label) {
-    try {
-        await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
-    }
-    catch (error) {
-        const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-        if (status !== 404)
-            throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
-    }
-}
-
-;// CONCATENATED MODULE: ./lib/action/comment.js
-
-/**
- * Writes the one comment that starts with the marker: edited where it is there already, else made.
- *
- * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
- * both then see two, keep the oldest, and take the other away.
- * @returns its address
- */
-async function upsertComment(api, name, number, marker, body) {
-    try {
-        const [first] = await ours(api, name, number, marker);
-        if (first !== undefined)
-            return await edit(api, name, first, body);
-        const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
-        const [oldest, ...extra] = await ours(api, name, number, marker);
-        if (oldest === undefined || oldest.id === made.id)
-            return made.html_url;
-        for (const comment of extra)
-            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
-        return await edit(api, name, oldest, body);
-    }
-    catch (error) {
-        throw explained(error, `writing the comment on pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Takes the comment with this marker away, if there is one. */
-async function deleteComment(api, name, number, marker) {
-    try {
-        for (const comment of await ours(api, name, number, marker))
-            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
-    }
-    catch (error) {
-        throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
-    }
-}
-async function edit(api, name, comment, body) {
-    const { data } = await api.rest.issues.updateComment({ ...name, comment_id: comment.id, body });
-    return data.html_url;
-}
-/** Our comments with the marker, oldest first. */
-async function ours(api, name, number, marker) {
-    const me = await login(api);
-    const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
-    return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
-}
-/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
-async function login(api) {
-    const { viewer } = await api.graphql('{ viewer { login } }');
-    return viewer.login;
-}
-
-// EXTERNAL MODULE: external "node:crypto"
-var external_node_crypto_ = __nccwpck_require__(7598);
-// EXTERNAL MODULE: ./node_modules/yaml/dist/index.js
-var dist = __nccwpck_require__(8815);
 ;// CONCATENATED MODULE: ./lib/experiment/document.js
 
 
@@ -75328,7 +75113,7 @@ function environment(layers) {
 
 
 
-const COMMANDS = ['launch', 'plan', 'extend', 'restart'];
+const COMMANDS = ['launch', 'plan', 'extend', 'restart', 'status', 'cancel', 'audit'];
 /**
  * Reads the inputs. Secrets are masked before anything else can print them.
  * @throws Problem for a value that is not what its input takes; nothing is coerced
@@ -75358,6 +75143,9 @@ function readInputs() {
     return {
         command,
         config: getInput('config'),
+        target: getInput('target'),
+        step: wholeNumber('step', 1),
+        cell: wholeNumber('cell', 0),
         overrides,
         pr: pullRequestNumber(getInput('pr')),
         sshKey,
@@ -75365,6 +75153,10 @@ function readInputs() {
         secrets,
         token,
         allowForks: yesOrNo('unsafe-allow-forks'),
+        wait: inputs_oneOf('wait', ['no', 'started', 'finished']),
+        waitTimeout: (wholeNumber('wait-timeout', 1) ?? 300) * 60,
+        cancelJobsOnCancel: yesOrNo('cancel-jobs-on-cancel'),
+        strict: yesOrNo('strict'),
         keepPartial: inputs_oneOf('partial', ['cancel', 'keep']) === 'keep',
     };
 }
@@ -75410,6 +75202,15 @@ function inputs_oneOf(name, values) {
         throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
     return found;
 }
+function wholeNumber(name, least) {
+    const value = getInput(name);
+    if (value === '')
+        return undefined;
+    if (!/^\d{1,7}$/.test(value) || Number(value) < least) {
+        throw new Problem(`the input ${name} is '${value}'; it must be a whole number from ${least}`);
+    }
+    return Number(value);
+}
 function yesOrNo(name) {
     const value = getInput(name).toLowerCase();
     if (value === 'true')
@@ -75419,67 +75220,1128 @@ function yesOrNo(name) {
     throw new Problem(`the input ${name} is '${value}'; it must be true or false`);
 }
 
+;// CONCATENATED MODULE: ./lib/action/comment-command.js
+
+
+
+
+/** The forms of the commands, as a person is told of them. */
+const COMMENT_FORMS = [
+    ['/launch NAME [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
+    ['/plan NAME [path=value …]', 'say what a launch would do'],
+    ['/status [WHAT]', 'look again and bring the comments up to date'],
+    ['/extend [WHAT] [N]', 'add N steps (1) to a chain'],
+    ['/cancel [WHAT] [step=K] [cell=K]', 'take a chain out of the queue; the checkpoints stay'],
+    ['/restart NAME', 'begin a new attempt, with directories and W&B runs of its own'],
+    ['/audit [WHAT]', 'check what made the checkpoints'],
+];
+/**
+ * The command in the first line of a comment; undefined when it is no command: it does not begin with a slash and a word.
+ * What follows the first line is for people.
+ * @throws Problem for a command that is not ours or not well-formed; the message repeats nothing of the comment but a word of
+ * letters
+ */
+function commandOfComment(body) {
+    const line = body.split(/\r?\n/, 1)[0]?.trim() ?? '';
+    const [, word, rest = ''] = /^\/([a-z][a-z-]{0,30})(?:\s+(.*))?$/i.exec(line) ?? [];
+    if (word === undefined)
+        return undefined;
+    const command = COMMANDS.find((one) => one === word.toLowerCase());
+    if (command === undefined)
+        throw new UnknownCommand(`there is no command /${word}${didYouMean(word, COMMANDS)}`);
+    return askedOf(command, rest);
+}
+/** Answered with the list of commands. */
+class UnknownCommand extends Problem {
+}
+/** @param rest what follows the command: words, and `key=value` */
+function askedOf(command, rest) {
+    const words = rest.split(/\s+/).filter(Boolean);
+    const firstOverride = words.findIndex((word) => word.includes('='));
+    const plain = firstOverride < 0 ? words : words.slice(0, firstOverride);
+    const given = parseOverrides(words.slice(plain.length).join(' '));
+    const take = (path) => given.find((override) => override.path === path)?.value;
+    const others = (...ours) => given.filter((override) => !ours.includes(override.path));
+    const nothing = { called: undefined, target: undefined, step: undefined, cell: undefined, overrides: [] };
+    switch (command) {
+        case 'launch':
+        case 'plan':
+        case 'restart': {
+            const nJobs = take('n_jobs');
+            if (plain.length > 1)
+                throw new Problem(`/${command} takes one experiment, then path=value: ${formOf(command)}`);
+            const overrides = [...others('n_jobs'), ...(nJobs === undefined ? [] : [comment_command_length(nJobs)])];
+            return { ...nothing, command, called: plain[0], overrides };
+        }
+        case 'extend': {
+            const last = plain.at(-1);
+            const number = take('n_jobs') ?? (last !== undefined && /^\d{1,3}$/.test(last) ? last : undefined);
+            const targets = number === last ? plain.slice(0, -1) : plain;
+            if (targets.length > 1 || others('n_jobs').length > 0)
+                throw new Problem(`/extend takes a chain and a number: ${formOf(command)}`);
+            return { ...nothing, command, target: targets[0], overrides: [comment_command_length(number ?? '1')] };
+        }
+        case 'cancel':
+            if (plain.length > 1 || others('step', 'cell').length > 0)
+                throw new Problem(`/cancel takes one chain: ${formOf(command)}`);
+            return { ...nothing, command, target: plain[0], step: whole('step', take('step'), 1), cell: whole('cell', take('cell'), 0) };
+        case 'status':
+        case 'audit':
+            if (words.length > 1)
+                throw new Problem(`/${command} takes one thing to look at: ${formOf(command)}`);
+            return { ...nothing, command, target: words[0] };
+        default:
+            return command;
+    }
+}
+function formOf(command) {
+    return COMMENT_FORMS.find(([form]) => form.startsWith(`/${command}`))?.[0] ?? '';
+}
+function comment_command_length(value) {
+    return { path: 'chain.n_jobs', value, mayAdd: true };
+}
+function whole(name, value, least) {
+    if (value === undefined)
+        return undefined;
+    if (!/^\d{1,7}$/.test(value) || Number(value) < least)
+        throw new Problem(`${name} must be a whole number from ${least}`);
+    return Number(value);
+}
+
+// EXTERNAL MODULE: ./node_modules/bottleneck/light.js
+var light = __nccwpck_require__(3251);
+;// CONCATENATED MODULE: ./node_modules/@octokit/plugin-retry/dist-bundle/index.js
+// pkg/dist-src/version.js
+var plugin_retry_dist_bundle_VERSION = "0.0.0-development";
+
+// pkg/dist-src/error-request.js
+function isRequestError(error) {
+  return error.request !== void 0;
+}
+async function errorRequest(state, octokit, error, options) {
+  if (!isRequestError(error) || !error?.request.request) {
+    throw error;
+  }
+  if (error.status >= 400 && !state.doNotRetry.includes(error.status)) {
+    const retries = options.request.retries != null ? options.request.retries : state.retries;
+    const retryAfter = Math.pow((options.request.retryCount || 0) + 1, 2);
+    throw octokit.retry.retryRequest(error, retries, retryAfter);
+  }
+  throw error;
+}
+
+// pkg/dist-src/wrap-request.js
+
+
+async function wrapRequest(state, octokit, request, options) {
+  const limiter = new light();
+  limiter.on("failed", function(error, info) {
+    const maxRetries = ~~error.request.request?.retries;
+    const after = ~~error.request.request?.retryAfter;
+    options.request.retryCount = info.retryCount + 1;
+    if (maxRetries > info.retryCount) {
+      return after * state.retryAfterBaseValue;
+    }
+  });
+  return limiter.schedule(
+    requestWithGraphqlErrorHandling.bind(null, state, octokit, request),
+    options
+  );
+}
+async function requestWithGraphqlErrorHandling(state, octokit, request, options) {
+  const response = await request(options);
+  if (response.data && response.data.errors && response.data.errors.length > 0 && /Something went wrong while executing your query/.test(
+    response.data.errors[0].message
+  )) {
+    const error = new RequestError(response.data.errors[0].message, 500, {
+      request: options,
+      response
+    });
+    return errorRequest(state, octokit, error, options);
+  }
+  return response;
+}
+
+// pkg/dist-src/index.js
+function retry(octokit, octokitOptions) {
+  const state = Object.assign(
+    {
+      enabled: true,
+      retryAfterBaseValue: 1e3,
+      doNotRetry: [400, 401, 403, 404, 410, 422, 451],
+      retries: 3
+    },
+    octokitOptions.retry
+  );
+  const retryPlugin = {
+    retry: {
+      retryRequest: (error, retries, retryAfter) => {
+        error.request.request = Object.assign({}, error.request.request, {
+          retries,
+          retryAfter
+        });
+        return error;
+      }
+    }
+  };
+  if (state.enabled) {
+    octokit.hook.error("request", errorRequest.bind(null, state, retryPlugin));
+    octokit.hook.wrap("request", wrapRequest.bind(null, state, retryPlugin));
+  }
+  return retryPlugin;
+}
+retry.VERSION = plugin_retry_dist_bundle_VERSION;
+
+
+;// CONCATENATED MODULE: ./lib/action/github.js
+
+
+
+/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
+function apiWith(token) {
+    return getOctokit(token, {}, retry);
+}
+/** What went wrong, with the likely cause for the answers people meet. */
+function explained(error, what, permission) {
+    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+    const message = messageOf(error);
+    const hint = status === 401
+        ? '; the github-token is not valid (any more)'
+        : status === 403 && /resource not accessible/i.test(message)
+            ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
+            : status === 404
+                ? `; is the token one for this repository, with 'permissions: ${permission}'?`
+                : '';
+    return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
+}
+/** @throws Problem unless each of them may write to the repository */
+async function requireWrite(api, name, actors) {
+    for (const username of actors) {
+        let permission;
+        try {
+            permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
+        }
+        catch (error) {
+            throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
+        }
+        // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
+        if (permission !== 'admin' && permission !== 'write') {
+            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`);
+        }
+    }
+}
+/** The head commit of a pull request as it is now, and whether that is in another repository. */
+async function headOf(api, name, number) {
+    try {
+        const { head, base } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
+        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id };
+    }
+    catch (error) {
+        throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Paths that a pull request adds or changes. */
+async function changedFiles(api, name, number) {
+    try {
+        const files = await api.paginate(api.rest.pulls.listFiles, { ...name, pull_number: number, per_page: 100 });
+        return files.filter((file) => file.status !== 'removed').map((file) => file.filename);
+    }
+    catch (error) {
+        throw explained(error, `listing the files of pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Numbers of the open pull requests that contain a commit. */
+async function pullRequestsWith(api, name, commit) {
+    try {
+        const { data } = await api.rest.repos.listPullRequestsAssociatedWithCommit({ ...name, commit_sha: commit });
+        return data.filter((pull) => pull.state === 'open').map((pull) => pull.number);
+    }
+    catch (error) {
+        throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
+    }
+}
+/** Takes a label off; one that is gone already is fine. */
+async function removeLabel(api, name, number, label) {
+    try {
+        await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
+    }
+    catch (error) {
+        const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+        if (status !== 404)
+            throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+    }
+}
+/** A receipt under a comment. */
+async function react(api, name, comment, content) {
+    try {
+        await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
+    }
+    catch (error) {
+        throw explained(error, 'reacting to a comment', 'pull-requests: write');
+    }
+}
+// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
+const LONGEST_DESCRIPTION = 140;
+/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
+async function setCommitStatus(api, name, sha, status) {
+    const { context, state, url } = status;
+    const letters = [...status.description];
+    const description = letters.length > LONGEST_DESCRIPTION ? `${letters.slice(0, LONGEST_DESCRIPTION - 1).join('')}…` : status.description;
+    try {
+        const { data } = await api.rest.repos.getCombinedStatusForRef({ ...name, ref: sha, per_page: 100 });
+        const newest = data.statuses.find((one) => one.context === context);
+        if (newest?.state === state && newest.description === description && (newest.target_url ?? '') === url)
+            return;
+        await api.rest.repos.createCommitStatus({ ...name, sha, context, state, description, ...(url === '' ? {} : { target_url: url }) });
+    }
+    catch (error) {
+        throw explained(error, `setting the status ${context}`, 'statuses: write');
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/chain/state.js
+/** Is this task still to come or under way? */
+function isAlive(state) {
+    switch (state.kind) {
+        case 'waiting for the step before':
+        case 'waiting for other cells':
+        case 'waiting for resources':
+        case 'held':
+        case 'running':
+        case 'suspended':
+            return true;
+        case 'finished':
+        case 'nothing left to do':
+        case 'reached the time limit':
+        case 'failed':
+        case 'out of memory':
+        case 'preempted':
+        case 'lost its node':
+        case 'cancelled':
+        case 'not needed any more':
+        case 'stopped by the stop rule':
+        case 'found the cell taken':
+        case 'unknown':
+            return false;
+        default:
+            return state.kind;
+    }
+}
+/** Did this task end badly, so that its log is worth a look? */
+function isFailure(state) {
+    return ['failed', 'out of memory', 'lost its node', 'stopped by the stop rule', 'found the cell taken'].includes(state.kind);
+}
+/**
+ * The rows of one array. A row whose name is not this job's tag is another job: ids are used again after a while
+ * (slurm.conf(5), MaxJobId).
+ */
+function recordsOf(records, job, tag) {
+    const byCell = (rows) => {
+        const found = new Map();
+        for (const row of rows ?? [])
+            if (row.job === job && row.name === tag)
+                for (const cell of row.cells)
+                    found.set(cell, row);
+        return found;
+    };
+    const [queue, accounting] = [byCell(records.queue), byCell(records.accounting)];
+    return {
+        queue: (cell) => queue.get(cell),
+        accounting: (cell) => accounting.get(cell),
+        queueAnswered: records.queue !== undefined,
+    };
+}
+/**
+ * @param journal of the cell, lines of this job only
+ * @param cancelled who had this task cancelled, as the ledger knows it; `done` where training was complete
+ */
+function taskState(records, cell, journal, cancelled) {
+    const queued = records.queue(cell);
+    if (queued !== undefined)
+        return queuedState(queued);
+    const last = journal.at(-1);
+    // Slurm only knows the account, and of single tasks of a waiting array not even that they were there.
+    if (cancelled !== undefined && (last === undefined || last.event === 'start' || last.event === 'left' || last.event === 'end')) {
+        const account = records.accounting(cell);
+        if (account === undefined || account.state === 'CANCELLED' || account.state === 'PENDING') {
+            return cancelled === 'done' ? known('not needed any more') : known('cancelled', `by ${cancelled}`);
+        }
+    }
+    const account = records.accounting(cell);
+    if (account !== undefined && !['PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED'].includes(account.state))
+        return endedState(account, last);
+    if (last !== undefined && last.event !== 'start')
+        return journaledState(last);
+    if (!records.queueAnswered)
+        return known('unknown', 'squeue did not answer');
+    if (last !== undefined)
+        return known('unknown', `started ${last.time} on ${last.host}, and nothing says how it ended`);
+    return known('unknown', 'it left the queue and nothing says how it ended');
+}
+function known(kind, detail = '', since) {
+    return { kind, detail, since };
+}
+/** Job state codes and reasons are those of squeue(1). */
+function queuedState({ state, reason, start, node }) {
+    switch (state) {
+        case 'RUNNING':
+        case 'COMPLETING':
+        case 'CONFIGURING':
+        case 'STAGE_OUT':
+        case 'SIGNALING':
+            return known('running', node, start);
+        case 'SUSPENDED':
+        case 'STOPPED':
+            return known('suspended', reason === 'None' ? '' : reason, start);
+        case 'PENDING':
+        case 'REQUEUED':
+        case 'REQUEUE_HOLD':
+        case 'RESIZING':
+        case 'SPECIAL_EXIT':
+            if (/^Dependency$/.test(reason))
+                return known('waiting for the step before');
+            if (reason === 'DependencyNeverSatisfied')
+                return known('held', 'its dependency can never be satisfied');
+            if (/Held|HOLD|launch failed/i.test(reason) || state === 'REQUEUE_HOLD' || state === 'SPECIAL_EXIT')
+                return known('held', reasonWords(reason));
+            if (reason === 'JobArrayTaskLimit')
+                return known('waiting for other cells', 'max_concurrent_jobs');
+            return known('waiting for resources', reasonWords(reason));
+        default:
+            // Just ended, and still shown for a moment (slurm.conf(5), MinJobAge).
+            return endedState({ state, by: undefined, exit: '' }, undefined);
+    }
+}
+const REASONS = {
+    JobHeldUser: 'by its owner or by a launch that was cut short; launching again settles it',
+    JobHeldAdmin: 'by an administrator',
+    BeginTime: 'it may not begin yet; after a requeue that is two minutes',
+    Priority: 'others come first',
+    Resources: 'nothing is free',
+    None: '',
+};
+function reasonWords(reason) {
+    const words = REASONS[reason];
+    return words === undefined ? reason : words === '' ? '' : `${reason}: ${words}`;
+}
+function endedState({ state, by, exit }, last) {
+    switch (state) {
+        case 'COMPLETED':
+            return last?.event === 'done' ? known('nothing left to do') : known('finished');
+        case 'TIMEOUT':
+        case 'DEADLINE':
+            return known('reached the time limit');
+        case 'OUT_OF_MEMORY':
+            return known('out of memory');
+        case 'PREEMPTED':
+            return known('preempted');
+        case 'NODE_FAIL':
+        case 'BOOT_FAIL':
+            return known('lost its node');
+        case 'CANCELLED':
+            return known('cancelled', by === undefined ? '' : `by ${by}`);
+        case 'FAILED': {
+            if (last?.event === 'stopped')
+                return journaledState(last);
+            const [code = '', signal = ''] = exit.split(':');
+            if (code === '75')
+                return known('found the cell taken', 'another job holds it');
+            if (code === '0' && signal !== '' && signal !== '0')
+                return known('failed', `signal ${signal}`);
+            return known('failed', code === '' ? '' : `exit code ${code}`);
+        }
+        default:
+            return known('unknown', `Slurm says ${state}`);
+    }
+}
+function journaledState(line) {
+    switch (line.event) {
+        case 'done':
+            return known('nothing left to do');
+        case 'stopped':
+            return known('stopped by the stop rule', line.why === 'vanished' ? 'its checkpoints are gone' : 'too many failures without a new checkpoint');
+        case 'left':
+            return known('cancelled', 'before its run began');
+        case 'end':
+            if (line.exit === 0)
+                return known('finished');
+            // Of a time limit and of scancel the job only sees the signal.
+            return known('failed', line.signal === undefined ? `exit code ${line.exit ?? '?'}` : `signal ${line.signal}`);
+        case 'start':
+            return known('unknown', 'nothing says how it ended');
+        default:
+            return line.event;
+    }
+}
+/** Plain words for a state. @param now seconds since 1970, for how long it has been running */
+function stateWords({ kind, detail, since }, now) {
+    const long = since !== undefined && kind === 'running' ? ` for ${durationWords(Math.max(0, now - since))}` : '';
+    switch (kind) {
+        case 'running':
+            return `running${long}${detail === '' ? '' : ` on ${detail}`}`;
+        case 'unknown':
+            return `not known: ${detail}`;
+        case 'failed':
+            return detail === '' ? 'failed' : `failed, ${detail}`;
+        case 'cancelled':
+            return detail === '' ? 'cancelled' : `cancelled ${detail}`;
+        default:
+            return detail === '' ? kind : `${kind} (${detail})`;
+    }
+}
+/** `3 d 4 h`, `2 h 5 min`, `40 s`: the two largest units. */
+function durationWords(seconds) {
+    const whole = Math.round(seconds);
+    const parts = [
+        [Math.floor(whole / 86_400), 'd'],
+        [Math.floor((whole % 86_400) / 3600), 'h'],
+        [Math.floor((whole % 3600) / 60), 'min'],
+        [whole % 60, 's'],
+    ];
+    const first = parts.findIndex(([value]) => value > 0);
+    if (first < 0)
+        return '0 s';
+    return parts
+        .slice(first, first + (first >= 2 ? 1 : 2))
+        .filter(([value]) => value > 0)
+        .map(([value, unit]) => `${value} ${unit}`)
+        .join(' ');
+}
+
+;// CONCATENATED MODULE: ./lib/shell-quote.js
+/** One word of a POSIX shell, whatever is in the text. @throws RangeError for NUL, which no word can hold. */
+function quote(text) {
+    if (text.includes('\0'))
+        throw new RangeError('a NUL character cannot be in a shell word');
+    return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+;// CONCATENATED MODULE: ./lib/report/markdown.js
+/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+function plain(text) {
+    return text
+        .replace(/\s+/g, ' ')
+        .trim()
+        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
+        .replaceAll('@', '@\u200b')
+        .replace(/\b(https?:)\/\//g, '$1\u200b//');
+}
+/** Text from outside as inline code, which may stand in a table. */
+function code(text) {
+    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+    if (line === '')
+        return '';
+    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    const space = longest > 0 ? ' ' : '';
+    return `${fence}${space}${line}${space}${fence}`;
+}
+/** A block of text as it is, whatever it holds. */
+function block(text, language = '') {
+    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
+}
+function table(head, rows) {
+    const line = (cells) => `| ${cells.join(' | ')} |`;
+    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+/** A part that is folded away until it is asked for. */
+function details(summary, body) {
+    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
+}
+/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
+function capped(text, most, notice) {
+    if (Buffer.byteLength(text) <= most)
+        return text;
+    const room = most - Buffer.byteLength(notice);
+    const cut = Buffer.from(text)
+        .subarray(0, room)
+        .toString()
+        .replace(/\uFFFD$/, '');
+    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
+}
+/** A number for reading: 1,234 or 0.5. */
+function amount(value) {
+    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+function count(number, one, many = `${one}s`) {
+    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+
+;// CONCATENATED MODULE: ./lib/report/render.js
+
+
+
+/** Finds the comment of an experiment again. */
+function markerOf(id) {
+    return `<!-- slurm-chain ${id} -->`;
+}
+// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
+const COMMENT_BYTES = 65_000;
+const SUMMARY_BYTES = 1_000_000;
+const CELLS_IN_COMMENT = 30;
+const CELLS_IN_LAYOUT = 3;
+/** The comment on the pull request. A report that is too large for one loses cells first, whole rows at a time. */
+function renderComment(report) {
+    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...parts(report, shown)].join('\n\n'));
+    const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
+    return fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut here: the whole report is in the summary of the workflow run._\n');
+}
+/** The step summary: the same with every cell in it. */
+function renderSummary(report) {
+    return capped(parts(report, 5000).join('\n\n'), SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
+}
+function parts(report, cellsShown) {
+    return [
+        `### ${report.id}: ${headline(report)}`,
+        facts(report),
+        ...(report.status && report.status.steps.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
+        report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
+        ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
+        ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
+        ...(report.logs ?? []).map(({ file, text }) => details(`end of ${file}`, block(text))),
+        details('checkpoint layout', layout(report)),
+        ...(report.jobs.length > 0 || report.status ? [details('chain diagram', diagram(report))] : []),
+        ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
+        ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
+    ];
+}
+function headline(report) {
+    switch (report.state) {
+        case 'planned':
+            return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
+        case 'submitted':
+            return `submitted, ${count(report.steps, 'step')}`;
+        case 'extended':
+            return `extended to ${count(report.steps, 'step')}`;
+        case 'complete':
+            return report.command === 'launch' ? 'complete: every cell is done, nothing was submitted' : 'complete: every cell is done';
+        case 'alive':
+            return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
+        case 'cancelled':
+            return `cancelled${report.status && report.jobs.length > 0 ? `; ${report.status.headline}` : ''}`;
+        case 'running':
+        case 'waiting':
+        case 'ended':
+        case 'failed':
+        case 'unknown':
+            return report.status?.headline ?? report.state;
+        default:
+            return report.state;
+    }
+}
+function facts(report) {
+    const { repository, actor, runUrl, at } = report.launcher;
+    const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
+        .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
+        .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
+    const size = `${count(report.cells.length, 'cell')} × ${count(report.steps, 'step')}`;
+    const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
+    const rows = [
+        [
+            'commit',
+            `${render_link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`)} ${plain(report.subject)} · ${code(report.path)}`,
+        ],
+        ...(report.overrides.length > 0 ? [['overrides', report.overrides.map(code).join(' ')]] : []),
+        ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
+        ['size', `${size} · ${cost}`],
+        ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
+        [
+            report.state === 'planned' ? 'asked by' : 'launched',
+            `${plain(actor)}${runUrl && `, [run ${runUrl.split('/').at(-1) ?? ''}](${runUrl})`}, ${at.slice(0, 16).replace('T', ' ')} UTC`,
+        ],
+    ];
+    return table(['', ''], rows);
+}
+function server(runUrl) {
+    return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
+}
+function render_link(text, address) {
+    return address ? `[${text}](${address})` : text;
+}
+function wandbLine(wandb) {
+    const shown = wandb.runs.slice(0, 8).map((run, cell) => `[cell ${cell}](${run})`);
+    const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
+    return [`[group](${wandb.group})`, ...shown, ...more].join(' · ');
+}
+function steps(report) {
+    const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
+        const [first, ...others] = jobs;
+        const last = others.at(-1);
+        const waiting = first?.after !== undefined;
+        return [
+            String(step),
+            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+            first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
+            first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
+            waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
+        ];
+    });
+    return table(['step', 'job', 'after', 'tasks', 'state'], rows);
+}
+/** What each step's tasks are doing. */
+function stepStates(status) {
+    // A chain of single cells has as many jobs a step as there are cells; they are told of together.
+    const rows = [...Map.groupBy(status.steps, (step) => step.step)].map(([step, jobs]) => {
+        const [first] = jobs;
+        const last = jobs.length > 1 ? jobs.at(-1) : undefined;
+        const tasks = new Map();
+        for (const { words, count: number } of jobs.flatMap((job) => job.tasks))
+            tasks.set(words, (tasks.get(words) ?? 0) + number);
+        const said = [...tasks].sort(([, a], [, b]) => b - a).slice(0, 6);
+        return [
+            String(step),
+            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+            last !== undefined ? 'each cell its own' : (first?.after ?? '').split(',').filter(Boolean).slice(0, 4).map(code).join(' '),
+            `${said.map(([words, number]) => `${number} ${plain(words)}`).join(', ')}${tasks.size > said.length ? ', …' : ''}`,
+        ];
+    });
+    // The first and the last steps are what a person asks about.
+    const shown = rows.length > 30 ? [...rows.slice(0, 15), ['…', '', '', `${rows.length - 30} more steps`], ...rows.slice(-15)] : rows;
+    return table(['step', 'job', 'after', 'cells'], shown);
+}
+function progress(report, status, shown) {
+    const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
+    // With more cells than there is room for, those that need somebody come first.
+    const order = (cell) => (cell.failed ? 0 : (cell.stepsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
+    const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
+    const rows = sorted
+        .slice(0, shown)
+        .map((cell) => [
+        String(cell.number),
+        choicesText(choices.get(cell.number) ?? {}),
+        cell.newest === undefined ? '' : code(cell.newest),
+        bar(cell),
+        plain(cell.words),
+    ]);
+    const all = table(['cell', 'grid', 'newest checkpoint', 'progress', ''], rows);
+    const missing = status.cells.length - rows.length;
+    const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
+    const complete = status.cells.filter((cell) => cell.complete).length;
+    return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
+}
+/** `███████░░░ 68 %, about 3 h left` */
+function bar({ done, nSteps, secondsLeft, complete }) {
+    if (nSteps === undefined)
+        return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
+    const part = complete ? 1 : Math.min(done / nSteps, 1);
+    const full = Math.floor(part * 10);
+    const left = secondsLeft === undefined ? '' : `, about ${durationWords(secondsLeft)} left`;
+    return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)} %${left}`;
+}
+/** What a person may want to do next. */
+function advice({ status, name }) {
+    if (status === undefined || status.state === 'complete')
+        return [];
+    const alive = status.state === 'running' || status.state === 'waiting';
+    const more = status.extendBy > 0 ? status.extendBy : 1;
+    return [
+        ...(alive && status.extendBy > 0
+            ? [
+                `At this pace the queued steps are not enough. ${count(status.extendBy, 'step')} more: ${code(`/extend ${plainName(name)} ${more}`)}`,
+            ]
+            : []),
+        ...(status.state === 'ended' || status.state === 'failed'
+            ? [`To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`]
+            : []),
+        ...(status.missing > 0
+            ? [
+                `${count(status.missing, 'step')} that ${status.missing === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
+            ]
+            : []),
+    ];
+}
+/** A name as an argument of a command: one with blanks in it has to be given by its id. */
+function plainName(name) {
+    return /\s/.test(name) ? '<id>' : name;
+}
+function choicesText(choices) {
+    return (Object.entries(choices)
+        .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
+        .join(' ') || 'no grid');
+}
+function cells(report, shown) {
+    const rows = report.cells
+        .slice(0, shown)
+        .map((cell) => [String(cell.number), choicesText(cell.choices), cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
+    const all = table(['cell', 'grid', 'steps to train'], rows);
+    const missing = report.cells.length - rows.length;
+    const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
+    return rows.length > 8 ? details(`${count(report.cells.length, 'cell')}`, all + note) : all + note;
+}
+function layout(report) {
+    const last = report.cells.length - 1;
+    const listed = report.cells.slice(0, CELLS_IN_LAYOUT).map((cell) => cell.number);
+    const lines = [
+        `${report.places.checkpoints}/`,
+        '├── .chain/manifest.json    what was launched',
+        '├── .chain/{cell}.jsonl     every task that ran',
+        ...listed.map((cell, index) => `${index === listed.length - 1 && cell === last ? '└' : '├'}── ${cell}/step_*`),
+        ...(last >= CELLS_IN_LAYOUT ? [`└── … ${last}/step_*`] : []),
+        '',
+        `${report.places.experiment}/`,
+        '├── manifest.json  ledger.jsonl  job.sh  run.sh',
+        '├── code/          a copy of the commit, where jobs start',
+        '├── configs/       config_{cell}.yaml',
+        '└── logs/          {step}_{job}_{cell}.out',
+    ];
+    return block(lines.join('\n'));
+}
+const DIAGRAM_NODES = 40;
+/** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
+function diagram(report) {
+    const known = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
+    // The newest steps are the ones a person looks for.
+    const shown = known.slice(-DIAGRAM_NODES);
+    const ids = new Set(shown.map((step) => step.job));
+    const running = (step) => step.tasks.some(({ words }) => words === 'running');
+    const lines = [
+        'flowchart LR',
+        ...shown.map((step) => `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${running(step) ? 'running' : step.alive ? 'waiting' : 'ended'}`),
+        ...shown.flatMap((step) => (step.after ?? '')
+            .split(',')
+            .filter((before) => ids.has(before))
+            .map((before) => `  j${before} -- afterany --> j${step.job}`)),
+        '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
+        '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
+        '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+    ];
+    return block(lines.join('\n'), 'mermaid');
+}
+function onTheCluster(commands) {
+    return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
+}
+function sbatchLines(report) {
+    // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
+    const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
+    const lines = shown.map((submission) => {
+        const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${render_word(value)}`);
+        return [...environment, 'sbatch --parsable', ...submission.arguments.map(render_word), `${render_word(report.places.experiment)}/job.sh`].join(' ');
+    });
+    const more = report.submissions.length > shown.length
+        ? `\n\n… and ${count(report.submissions.length - shown.length, 'more step')} like the last.`
+        : '';
+    return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
+}
+/** A shell word, quoted only where it has to be. */
+function render_word(text) {
+    return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
+}
+/** What a commit status has room for. */
+function statusDescription(report) {
+    const cells = report.status?.cells ?? [];
+    const complete = cells.filter((cell) => cell.complete).length;
+    const known = cells.filter((cell) => cell.nSteps !== undefined);
+    const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
+    const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)} %` : '';
+    return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
+}
+/** Finds the comment that says why something asked for by label or comment did not happen. */
+const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
+/** @param asked what was asked for: `/extend`, `label launch:smoke` */
+function renderProblem(asked, messages) {
+    const body = [
+        PROBLEM_MARKER,
+        `### Not done: ${code(asked)}`,
+        ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
+        'Ask again once this is mended.',
+    ];
+    return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
+}
+const HELP_MARKER = '<!-- slurm-chain help -->';
+function renderHelp(message, forms) {
+    return [
+        HELP_MARKER,
+        `${plain(message)}. There are:`,
+        table(['command', ''], forms.map(([form, what]) => [code(form), what])),
+        '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints; without it, what this pull request launched.',
+    ].join('\n\n');
+}
+/** One line for a log. */
+function renderLine(report) {
+    const cells = report.status?.cells ?? [];
+    const newest = cells.slice(0, 8).map((cell) => `cell ${cell.number} ${cell.newest ?? 'none'}`);
+    return `${report.id}: ${report.status?.headline ?? headline(report)}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
+}
+
+;// CONCATENATED MODULE: ./lib/action/comment.js
+
+/**
+ * Writes the one comment that starts with the marker: edited where it is there already, else made.
+ *
+ * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
+ * both then see two, keep the oldest, and take the other away.
+ * @returns its address
+ */
+async function upsertComment(api, name, number, marker, body) {
+    try {
+        const [first] = await ours(api, name, number, marker);
+        if (first?.body === body)
+            return first.html_url;
+        if (first !== undefined)
+            return await edit(api, name, first, body);
+        const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
+        const [oldest, ...extra] = await ours(api, name, number, marker);
+        if (oldest === undefined || oldest.id === made.id)
+            return made.html_url;
+        for (const comment of extra)
+            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+        return await edit(api, name, oldest, body);
+    }
+    catch (error) {
+        throw explained(error, `writing the comment on pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Takes the comment with this marker away, if there is one. */
+async function deleteComment(api, name, number, marker) {
+    try {
+        for (const comment of await ours(api, name, number, marker))
+            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+    }
+    catch (error) {
+        throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
+    }
+}
+async function edit(api, name, comment, body) {
+    const { data } = await api.rest.issues.updateComment({ ...name, comment_id: comment.id, body });
+    return data.html_url;
+}
+/** Our comments with the marker, oldest first. */
+async function ours(api, name, number, marker) {
+    const me = await login(api);
+    const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
+    return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
+}
+/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
+async function login(api) {
+    const { viewer } = await api.graphql('{ viewer { login } }');
+    return viewer.login;
+}
+
+;// CONCATENATED MODULE: ./lib/action/publish.js
+
+
+
+
+
+
+/**
+ * Comment, summary and commit status. What cannot be written hides nothing: the jobs are in the queue, and the summary says so.
+ * @returns addresses of the comments
+ */
+async function publish(api, name, request, report) {
+    await summary.addRaw(`${renderSummary(report)}\n\n`).write();
+    const urls = [];
+    try {
+        const asked = request.pullRequest?.number;
+        const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
+        if (numbers.size === 0)
+            for (const number of await pullRequestsWith(api, name, report.commit))
+                numbers.add(number);
+        for (const number of numbers)
+            urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
+        for (const url of urls)
+            info(`comment: ${url}`);
+    }
+    catch (error) {
+        warning(`${messageOf(error)}. The report is in the summary of this run.`);
+    }
+    await publishCommitStatus(api, name, report, urls[0]);
+    return urls;
+}
+const COMMIT_STATES = {
+    submitted: 'pending',
+    extended: 'pending',
+    alive: 'pending',
+    waiting: 'pending',
+    running: 'pending',
+    complete: 'success',
+    ended: 'failure',
+    failed: 'failure',
+    cancelled: 'error',
+};
+/** So that the commit itself shows what was run from it. A workflow without `statuses: write` does without. */
+async function publishCommitStatus(api, name, report, comment) {
+    if (report.state === 'planned' || report.state === 'unknown')
+        return;
+    // Overrides and attempts of one experiment at one commit are told apart by what the id adds to name and commit.
+    const [, added = ''] = report.id.split(`-${report.commit.slice(0, 12)}`);
+    try {
+        await setCommitStatus(api, name, report.commit, {
+            context: `slurm-chain/${report.name}${added}`,
+            state: report.command === 'cancel' && report.jobs.length > 0 ? 'pending' : COMMIT_STATES[report.state],
+            description: statusDescription(report),
+            url: report.wandb?.group ?? comment ?? report.launcher.runUrl,
+        });
+    }
+    catch (error) {
+        info(`no commit status: ${messageOf(error)}`);
+    }
+}
+/** The label goes, so that setting it again asks again; a comment shows how it went; a pull request says why something it asked for did not happen. */
+async function answerRequest(api, name, request, problems) {
+    const number = request.pullRequest?.number;
+    try {
+        if (request.comment !== undefined)
+            await react(api, name, request.comment, problems.length === 0 ? 'rocket' : 'confused');
+        if (number === undefined || (request.label === undefined && request.comment === undefined))
+            return;
+        if (request.label !== undefined)
+            await removeLabel(api, name, number, request.label);
+        if (problems.length === 0)
+            await deleteComment(api, name, number, PROBLEM_MARKER);
+        else {
+            const asked = request.label === undefined ? `/${request.command}` : `label ${request.label}`;
+            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems.map(messageOf)));
+        }
+    }
+    catch (error) {
+        warning(messageOf(error));
+    }
+}
+/** Answers a command that is none with the list of those there are. */
+async function answerUnknown(api, name, number, comment, message) {
+    try {
+        await react(api, name, comment, 'confused');
+        await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
+    }
+    catch (error) {
+        warning(messageOf(error));
+    }
+}
+function setOutputs(reports, urls, failed) {
+    const lines = (of) => reports.map(of).join('\n');
+    const outputs = {
+        'experiment-id': lines((report) => report.id),
+        'job-ids': lines((report) => report.jobs.map((job) => job.job).join(',')),
+        'checkpoint-dir': lines((report) => report.places.checkpoints),
+        'wandb-url': lines((report) => report.wandb?.group ?? ''),
+        'comment-url': urls.join('\n'),
+        state: [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'),
+    };
+    for (const [output, value] of Object.entries(outputs))
+        setOutput(output, value);
+    setOutput('report', reports);
+}
+/** Marks the step as failed, with an annotation at the place where there is one. */
+function fail(error) {
+    if (!(error instanceof Problem)) {
+        setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain; with ACTIONS_STEP_DEBUG the stack is in the log`);
+        if (error instanceof Error && error.stack)
+            core_debug(error.stack);
+        return;
+    }
+    const { place } = error;
+    process.exitCode = 1;
+    core_error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
+}
+
 ;// CONCATENATED MODULE: ./lib/action/request.js
+
 
 /**
  * What the event asks for, or why it asks for nothing.
- * @throws Problem for a request that contradicts itself
+ * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that is not ours
  */
 function requestOf(context, inputs) {
     const payload = record(context.payload);
     const pull = record(payload['pull_request']);
     if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0)
         return ofPullRequest(context, inputs, payload, pull);
-    if (inputs.config === '') {
-        throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
-    }
+    if (context.eventName === 'issue_comment')
+        return ofComment(context, inputs, payload);
     if (!/^[0-9a-f]{40}$/.test(context.sha))
         throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
-    return {
-        command: inputs.command,
+    const request = {
         commit: context.sha,
         refs: [],
         pullRequest: inputs.pr === undefined ? undefined : { number: inputs.pr, head: undefined, isFork: false },
         label: undefined,
-        called: inputs.config,
-        overrides: inputs.overrides,
+        comment: undefined,
         actors: unique(context.actors),
+        ...askedByInputs(inputs),
+    };
+    // On a schedule the only thing that makes sense is to look.
+    if (context.eventName === 'schedule')
+        return { ...request, command: inputs.command === 'audit' ? 'audit' : 'status', actors: [] };
+    if (['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
+        throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
+    }
+    return request;
+}
+function askedByInputs(inputs) {
+    return {
+        command: inputs.command,
+        called: inputs.config || undefined,
+        target: inputs.target || inputs.config || undefined,
+        step: inputs.step,
+        cell: inputs.cell,
+        overrides: inputs.overrides,
     };
 }
 function ofPullRequest(context, inputs, payload, pull) {
     const head = record(pull['head']);
     const number = Number(pull['number']);
     const commit = String(head['sha']);
-    // Only the label this event is about counts: every label starts a run of its own.
-    const label = String(record(payload['label'])['name'] ?? '');
     const action = String(payload['action'] ?? '');
-    const called = /^launch:\s*(.+)$/.exec(label)?.[1]?.trim();
-    const isOurs = action === 'labeled' && (label === 'launch' || called !== undefined);
-    if (!isOurs) {
-        return {
-            nothing: action === 'labeled'
-                ? `label '${label}' is not launch or launch:<experiment>`
-                : `event ${context.eventName} ${action} asks for nothing`,
-        };
-    }
     const headRepo = record(head['repo'])['id'];
     const baseRepo = record(record(pull['base'])['repo'])['id'];
-    return {
-        command: inputs.command,
+    const request = {
         commit,
         refs: [`refs/pull/${number}/head`],
         pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
-        label,
-        called: called ?? (inputs.config || undefined),
-        overrides: withLength(inputs.overrides, pull['labels']),
+        comment: undefined,
         actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
+    };
+    // Only a workflow that says so cancels what a closed pull request has in the queue.
+    if (action === 'closed' && inputs.command === 'cancel')
+        return { ...request, ...askedOf('cancel', ''), label: undefined };
+    // Only the label this event is about counts: every label starts a run of its own.
+    const label = String(record(payload['label'])['name'] ?? '');
+    if (action !== 'labeled')
+        return { nothing: `event ${context.eventName} ${action} asks for nothing` };
+    const launch = /^launch(?::\s*(.+))?$/.exec(label);
+    if (launch !== null) {
+        const called = launch[1]?.trim() ?? (inputs.config || undefined);
+        const overrides = withLength(inputs.overrides, pull['labels']);
+        return { ...request, ...askedByInputs(inputs), label, called, target: undefined, overrides };
+    }
+    const [, command, rest = ''] = /^chain:\s*(status|extend|cancel|audit)(?:[:=\s]+(.*))?$/.exec(label) ?? [];
+    if (command === 'status' || command === 'extend' || command === 'cancel' || command === 'audit') {
+        return { ...request, ...askedOf(command, rest), label };
+    }
+    return { nothing: `label '${label}' is not launch, launch:<experiment> or chain:status|extend|cancel|audit` };
+}
+/** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#issue_comment */
+function ofComment(context, inputs, payload) {
+    const issue = record(payload['issue']);
+    const comment = record(payload['comment']);
+    if (payload['action'] !== 'created')
+        return { nothing: 'only new comments are commands' };
+    if (issue['pull_request'] === undefined || issue['pull_request'] === null)
+        return { nothing: 'the comment is on an issue, not on a pull request' };
+    const asked = commandOfComment(String(comment['body'] ?? ''));
+    if (asked === undefined)
+        return { nothing: 'the comment is no command' };
+    const number = Number(issue['number']);
+    return {
+        ...asked,
+        // What the workflow sets for all launches holds for these as well.
+        overrides: [...inputs.overrides.filter((one) => !asked.overrides.some((other) => other.path === one.path)), ...asked.overrides],
+        commit: undefined,
+        refs: [`refs/pull/${number}/head`],
+        pullRequest: { number, head: undefined, isFork: undefined },
+        label: undefined,
+        comment: Number(comment['id']),
+        actors: unique([String(record(comment['user'])['login'] ?? ''), String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
 }
 /** A label `chain:<N>` on the pull request sets the length. */
 function withLength(overrides, labels) {
     const lengths = (Array.isArray(labels) ? labels : [])
         .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
-        .filter((value) => value !== undefined);
+        .filter((value) => value !== undefined && !/^(status|extend|cancel|audit)\b/.test(value));
     const [length, ...others] = new Set(lengths);
     if (length === undefined)
         return overrides;
@@ -75498,608 +76360,8 @@ function unique(values) {
     return [...new Set(values.filter((value) => value !== ''))];
 }
 
-;// CONCATENATED MODULE: ./lib/chain/manifest.js
-
-
-/** The manifest with one more launch in it. */
-function manifestOf(experiment, code, places, plan, launch, earlier) {
-    const written = (counts) => experiment.overrides
-        .filter((override) => countsInId(override) === counts)
-        .map((override) => `${override.path}=${override.value}`)
-        .sort();
-    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
-    return {
-        version: 1,
-        id: experiment.id,
-        name: experiment.name,
-        commit: experiment.commit,
-        path: experiment.path,
-        attempt: experiment.attempt,
-        overrides: written(true),
-        repository: launch.repository,
-        pullRequests: [...new Set(pulls)],
-        cluster: experiment.cluster?.name ?? '',
-        workdir: places.workdir,
-        save: `${places.save}/${experiment.id}`,
-        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
-        cells: experiment.cells.map((cell) => ({
-            cell: cell.number,
-            choices: Object.fromEntries(cell.choices),
-            nSteps: cell.nSteps ?? null,
-        })),
-        launches: [
-            ...earlier,
-            {
-                ...launch,
-                launch: plan.launch,
-                steps: [...new Set(plan.submissions.map((submission) => submission.step))],
-                overrides: written(false),
-                sbatch: plan.submissions.map((submission) => submission.arguments),
-            },
-        ],
-    };
-}
-/** @throws Problem for text that is not a manifest. @param where the file, for the message */
-function parseManifest(text, where) {
-    let value;
-    try {
-        value = JSON.parse(text);
-    }
-    catch (error) {
-        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
-    }
-    if (!isManifest(value))
-        throw new Problem(`${where} is not a manifest of this version of the action`);
-    return value;
-}
-function isManifest(value) {
-    if (typeof value !== 'object' || value === null)
-        return false;
-    const manifest = value;
-    const texts = ['id', 'name', 'commit', 'path', 'repository', 'cluster', 'workdir', 'save'];
-    const lists = ['overrides', 'pullRequests', 'cells', 'launches'];
-    const code = manifest.code;
-    return (manifest.version === 1 &&
-        texts.every((key) => typeof manifest[key] === 'string') &&
-        lists.every((key) => Array.isArray(manifest[key])) &&
-        typeof manifest.attempt === 'number' &&
-        typeof code === 'object' &&
-        code !== null &&
-        'digest' in code &&
-        typeof code.digest === 'string' &&
-        manifest.cells.every(isCell) &&
-        manifest.launches.every(isLaunch));
-}
-function isCell(value) {
-    const cell = value;
-    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
-}
-function isLaunch(value) {
-    const launch = value;
-    return (typeof launch?.launch === 'number' &&
-        Array.isArray(launch.steps) &&
-        typeof launch.actor === 'string' &&
-        typeof launch.runUrl === 'string' &&
-        typeof launch.at === 'string');
-}
-/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
-function manifestDifferences(found, expected) {
-    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, ...wanted } = expected;
-    return differences(found, wanted, '');
-}
-const SHOWN = 5;
-function differences(found, wanted, path) {
-    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
-        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
-        const at = (value, key) => value[key];
-        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
-    }
-    if (found === wanted)
-        return [];
-    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
-}
-
-;// CONCATENATED MODULE: ./lib/chain/plan.js
-function experimentDirectory(places, id) {
-    return `${places.workdir}/experiments/${id}`;
-}
-const NEW = { launch: 1, firstStep: 1, nonce: '0' };
-/**
- * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
- *
- * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
- * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
- */
-function planOf(experiment, places, name = NEW, behindTail = false) {
-    const { settings, cells } = experiment;
-    const { firstStep } = name;
-    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-    const submissions = [];
-    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
-        const first = step === firstStep;
-        if (settings.chain.scope === 'array' || (first && !behindTail)) {
-            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
-            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
-            continue;
-        }
-        const before = submissions.length - cells.length;
-        for (const { number } of cells) {
-            // The step before is one array when it is the first of a new chain.
-            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
-            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
-        }
-    }
-    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
-}
-/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
-function launchTag(id, { launch, nonce }) {
-    return `${id}.l${launch}-${nonce}`;
-}
-function submissionOf(experiment, places, name, step, array, after, cell) {
-    const { settings } = experiment;
-    const { chain } = settings;
-    const directory = experimentDirectory(places, experiment.id);
-    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
-    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
-    return {
-        step,
-        cell,
-        after,
-        tag,
-        environment: {
-            EXPERIMENT_ID: experiment.id,
-            EXPERIMENT_DIR: directory,
-            EXPERIMENT_COMMIT: experiment.commit,
-            CHAIN_STEP: String(step),
-            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
-            CHAIN_LAUNCH: String(name.launch),
-            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
-            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
-            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
-        },
-        arguments: [
-            ...resourceArguments(experiment),
-            `--job-name=${tag}`,
-            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
-            '--open-mode=append',
-            `--chdir=${directory}/code`,
-            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
-            '--export=ALL',
-            '--hold',
-            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
-            `--array=${array}`,
-        ],
-    };
-}
-/** `0-7%4`. */
-function arrayOf(cells, atATime) {
-    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
-    return `0-${cells - 1}${throttle}`;
-}
-/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
-function resourceArguments(experiment) {
-    return [...experiment.settings.slurm]
-        .filter(([name]) => name !== 'job-name')
-        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
-}
-/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
-function testArguments(experiment) {
-    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
-}
-
-// EXTERNAL MODULE: ./node_modules/ssh2/lib/index.js
-var ssh2_lib = __nccwpck_require__(5472);
-;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
-
-/** Lines that are not a key (comments, certificate authorities, which ssh2 does not know) are passed over. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
-function known_hosts_parse(text) {
-    const entries = [];
-    for (const line of text.split(/\r?\n/)) {
-        const fields = line.trim().split(/\s+/);
-        const marker = fields[0]?.startsWith('@') ? fields.shift() : undefined;
-        const [patterns, type, key] = fields;
-        if (!patterns || patterns.startsWith('#') || !type || !key || marker === '@cert-authority')
-            continue;
-        entries.push({ patterns: patterns.split(','), type, key, revoked: marker === '@revoked' });
-    }
-    return entries;
-}
-function nameOf(host, port) {
-    return port === 22 ? host : `[${host}]:${port}`;
-}
-function matches(entry, name) {
-    let matched = false;
-    for (const pattern of entry.patterns) {
-        if (pattern.startsWith('|1|')) {
-            const [, , salt = '', hash = ''] = pattern.split('|');
-            if ((0,external_node_crypto_.createHmac)('sha1', Buffer.from(salt, 'base64')).update(name).digest('base64') === hash)
-                matched = true;
-        }
-        else if (pattern.startsWith('!')) {
-            if (glob(pattern.slice(1), name))
-                return false;
-        }
-        else if (glob(pattern, name))
-            matched = true;
-    }
-    return matched;
-}
-function glob(pattern, name) {
-    const expression = pattern
-        .toLowerCase()
-        .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-        .replaceAll('*', '.*')
-        .replaceAll('?', '.');
-    return new RegExp(`^${expression}$`).test(name.toLowerCase());
-}
-/** The key types known for a host, so that the handshake asks for one of them. */
-function knownKeyTypes(text, host, port) {
-    const name = nameOf(host, port);
-    return [
-        ...new Set(known_hosts_parse(text)
-            .filter((entry) => !entry.revoked && matches(entry, name))
-            .map((entry) => entry.type)),
-    ];
-}
-/**
- * Is this the host's key? Every key of every line that matches the host counts, because one name may stand for several
- * login nodes.
- * @param key as it came over the wire (RFC 4253, 6.6)
- */
-function checkHostKey(text, host, port, key) {
-    const name = nameOf(host, port);
-    const encoded = key.toString('base64');
-    const type = key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
-    const about = { type, fingerprint: fingerprintOf(key), line: `${name} ${type} ${encoded}` };
-    const entries = known_hosts_parse(text).filter((entry) => matches(entry, name));
-    if (entries.some((entry) => entry.revoked && entry.key === encoded))
-        return { kind: 'revoked', ...about };
-    if (entries.some((entry) => entry.type === type && entry.key === encoded))
-        return { kind: 'known' };
-    return { kind: entries.some((entry) => entry.type === type) ? 'changed' : 'unknown', ...about };
-}
-/** As ssh-keygen -l prints it. */
-function fingerprintOf(key) {
-    return `SHA256:${(0,external_node_crypto_.createHash)('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/connection.js
-
-
-
-const READY_SECONDS = 30;
-const KEEPALIVE_SECONDS = 15;
-const CONNECT_TRIES = 3;
-/**
- * Logs in, through the jump hosts if there are any, checking every host's key.
- * @throws Problem with one message per cause: host, key, host key, second factor, firewall
- */
-async function connect(cluster, credentials) {
-    const key = parseKey(credentials);
-    for (let attempt = 1;; attempt += 1) {
-        try {
-            return await connectOnce(cluster, key);
-        }
-        catch (error) {
-            // Only what never got as far as a login is tried again: nothing can have happened over there.
-            if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES)
-                throw error;
-            await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
-        }
-    }
-}
-class Unreachable extends Problem {
-}
-function parseKey({ privateKey, passphrase }) {
-    // Secrets lose their last line end easily, and gain carriage returns; both break the format.
-    const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
-    if (/^PuTTY-User-Key-File/.test(text)) {
-        throw new Problem("the ssh-key is in PuTTY's format; export it as an OpenSSH key (puttygen key.ppk -O private-openssh -o key)");
-    }
-    if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text))
-        throw new Problem('the ssh-key is a public key; the private one is needed');
-    if (!text.startsWith('-----BEGIN ')) {
-        throw new Problem("the ssh-key does not start with '-----BEGIN'; give the whole private key file, line ends included");
-    }
-    const parsed = ssh2_lib.utils.parseKey(text, passphrase || undefined);
-    if (parsed instanceof Error) {
-        if (/no passphrase/i.test(parsed.message))
-            throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase');
-        if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
-            throw new Problem('the ssh-passphrase does not open the ssh-key');
-        throw new Problem(`the ssh-key cannot be read (${parsed.message}); are its line breaks still there? An ed25519 key from ssh-keygen works`);
-    }
-    const [first] = [parsed].flat();
-    if (first === undefined)
-        throw new Problem('the ssh-key holds no key');
-    return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
-}
-async function connectOnce(cluster, key) {
-    const opened = [];
-    try {
-        let through;
-        const hops = [...cluster.jumps, cluster.login];
-        let client;
-        for (const hop of hops) {
-            if (client !== undefined)
-                through = await forward(client, hop);
-            client = await connection_login(hop, key, cluster, through);
-            opened.push(client);
-        }
-        if (client === undefined)
-            throw new Problem('no host to connect to');
-        return connectionOver(client, opened, `${cluster.login.user}@${cluster.login.host}`);
-    }
-    catch (error) {
-        for (const client of opened)
-            client.destroy();
-        throw error;
-    }
-}
-function forward(client, hop) {
-    return new Promise((resolve, reject) => {
-        const late = setTimeout(() => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s`)), READY_SECONDS * 1000);
-        client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
-            clearTimeout(late);
-            if (error)
-                reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}`));
-            else
-                resolve(channel);
-        });
-    });
-}
-function connection_login(hop, key, cluster, sock) {
-    const where = `${hop.user}@${hop.host}:${hop.port}`;
-    const client = new ssh2_lib.Client();
-    return new Promise((resolve, reject) => {
-        let refusedHostKey;
-        let offered;
-        let accepted = false;
-        let tried = false;
-        const config = {
-            host: hop.host,
-            port: hop.port,
-            username: hop.user,
-            ...(sock ? { sock } : {}),
-            readyTimeout: READY_SECONDS * 1000,
-            keepaliveInterval: KEEPALIVE_SECONDS * 1000,
-            keepaliveCountMax: 4,
-            algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(cluster.knownHosts, hop.host, hop.port)) },
-            hostVerifier: (hostKey) => {
-                const verdict = checkHostKey(cluster.knownHosts, hop.host, hop.port, hostKey);
-                if (verdict.kind === 'known')
-                    return true;
-                const start = {
-                    unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
-                    changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}; somebody may be listening in, or the host got a new key`,
-                    revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
-                }[verdict.kind];
-                refusedHostKey = new Problem(`${start}. It offered ${verdict.type} ${verdict.fingerprint}. Once you have checked that fingerprint with the cluster's documentation or staff, this is the line for clusters.${cluster.name}.known_hosts: ${verdict.line}`);
-                return false;
-            },
-            authHandler: (methodsLeft, partialSuccess, next) => {
-                if (methodsLeft)
-                    offered = methodsLeft;
-                if (partialSuccess)
-                    accepted = true;
-                if (tried)
-                    return next(false);
-                tried = true;
-                next({ type: 'publickey', username: hop.user, key: key.text, ...(key.passphrase ? { passphrase: key.passphrase } : {}) });
-            },
-        };
-        client.on('ready', () => resolve(client));
-        client.on('error', (error) => {
-            if (refusedHostKey)
-                return reject(refusedHostKey);
-            if (error.level === 'client-authentication') {
-                const methods = offered?.join(', ') || 'none';
-                return reject(new Problem(accepted
-                    ? `${where} took the key and asks for a second factor (${methods}). A workflow cannot give one: ask the cluster's staff for an account that may log in with a key alone`
-                    : `${where} did not take the key ${key.fingerprint}. Its public half belongs into ~/.ssh/authorized_keys of ${hop.user} there; the server takes: ${methods}`));
-            }
-            if (/no matching/i.test(error.message)) {
-                return reject(new Problem(`${where}: no common algorithm (${error.message}); the server is too old or too strict for this client`));
-            }
-            reject(new Unreachable(`cannot reach ${where}: ${error.message}. Is the name right, does the login node accept connections from the runner (firewall, VPN, fail2ban), does it need proxy_jump?`));
-        });
-        client.on('close', () => reject(new Unreachable(`${where} closed the connection before the login was complete`)));
-        client.connect(config);
-    });
-}
-/** The types the known_hosts has come first, or the server would show a key that nobody wrote down (ssh_config(5), HostKeyAlgorithms). */
-function hostKeyAlgorithms(known) {
-    const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
-    const isKnown = (algorithm) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
-    return [...all.filter(isKnown), ...all.filter((algorithm) => !isKnown(algorithm))];
-}
-function connectionOver(client, opened, name) {
-    let lost = '';
-    client.on('error', (error) => {
-        lost ||= error.message;
-    });
-    client.on('close', () => {
-        lost ||= 'the connection was closed';
-    });
-    return {
-        name,
-        execute: (command, options) => execute(client, command, options, () => lost),
-        close() {
-            for (const one of opened.toReversed())
-                one.end();
-        },
-    };
-}
-function execute(client, command, options, lostReason) {
-    return new Promise((resolve) => {
-        let code;
-        let ended = false;
-        const finish = (exit) => {
-            if (ended)
-                return;
-            ended = true;
-            clearTimeout(late);
-            client.removeListener('close', onLost);
-            resolve(exit);
-        };
-        const onLost = () => finish({ lost: lostReason() || 'the connection was closed' });
-        const late = setTimeout(() => {
-            finish({ lost: `no end within ${options.deadlineSeconds} s` });
-            client.destroy();
-        }, options.deadlineSeconds * 1000);
-        client.once('close', onLost);
-        if (lostReason())
-            return onLost();
-        client.exec(command, (error, channel) => {
-            if (error)
-                return finish({ lost: error.message });
-            // Both streams are drained whatever comes, or a full window would stop the command.
-            channel.on('data', options.onStdout);
-            channel.stderr.on('data', options.onStderr);
-            channel.on('exit', (status) => {
-                if (status !== null)
-                    code = status;
-            });
-            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'it ended without an exit code' } : { code }));
-            options.input.on('error', (reason) => {
-                // Half an input must not pass for a whole one: the command is left without its end.
-                finish({ lost: messageOf(reason) });
-                channel.destroy();
-            });
-            options.input.pipe(channel);
-        });
-    });
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/ledger.js
-
-const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
-/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
-function parseLedger(lines) {
-    return lines.flatMap((line) => {
-        const value = parseObject(line);
-        const { event, launch, job, step } = value;
-        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-            return [];
-        }
-        return { event: event, launch, job, step: typeof step === 'number' ? step : undefined };
-    });
-}
-function parseObject(line) {
-    try {
-        const value = JSON.parse(line);
-        return typeof value === 'object' && value !== null ? value : {};
-    }
-    catch {
-        return {};
-    }
-}
-function isReleased(ledger, launch) {
-    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
-}
-/** The last step that was queued and let go; 0 for none. Steps that were cancelled before they could run do not count. */
-function lastStep(ledger) {
-    const held = new Map();
-    let last = 0;
-    for (const line of ledger) {
-        if (line.event === 'submitted')
-            held.set(line.job, line);
-        else if (line.event === 'cancelled')
-            held.delete(line.job);
-        else if (line.event === 'releasing') {
-            for (const { launch, step } of held.values())
-                if (launch === line.launch)
-                    last = Math.max(last, step ?? 0);
-        }
-    }
-    return last;
-}
-/**
- * The launch and the step that come next.
- * @param earlier what the manifest knows, for when the ledger went with a purged workdir
- */
-function nextLaunch(ledger, earlier = []) {
-    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
-    return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-        firstStep: known + 1,
-        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/limits.js
-/**
- * The submit limits that hold for a job, read from rows of the probe:
- *
- *   user DEFAULT_ACCOUNT
- *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
- *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
- *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
- *   partition NAME DEFAULT QOS
- *
- * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
- * What cannot be read is no limit here: the controller has the last word.
- */
-function submitLimits(rows, asked) {
-    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
-    const account = asked.account ?? of('user')[0]?.[0] ?? '';
-    const partitions = of('partition');
-    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
-    const associations = of('association');
-    // An association for the partition comes before the one for all of them.
-    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
-    const mine = own(partition) ?? own('');
-    const limits = [];
-    const add = (name, value, used) => {
-        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
-        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
-        if (match !== null && Number.isFinite(inUse))
-            limits.push({ name, most: Number(match[1]), used: inUse });
-    };
-    if (mine !== undefined) {
-        add(`MaxSubmitJobs in account ${account}`, mine[5]);
-        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
-    }
-    const seen = new Set();
-    for (let name = account; name !== '' && !seen.has(name);) {
-        seen.add(name);
-        const group = associations.find(([a, user]) => a === name && user === '');
-        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
-        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
-    }
-    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
-    for (const name of new Set([asked.qos ?? 'normal', partitionQos])) {
-        const qos = of('qos').find(([other]) => other === name);
-        if (qos === undefined)
-            continue;
-        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
-        if (/^\d+\(/.test(qos[2] ?? ''))
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
-        else
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
-    }
-    return limits;
-}
-/** The limits that so many more tasks would go over, tightest first. */
-function exceeded(limits, tasks) {
-    const room = (limit) => limit.most - limit.used;
-    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
-}
-
 // EXTERNAL MODULE: external "node:stream"
 var external_node_stream_ = __nccwpck_require__(7075);
-;// CONCATENATED MODULE: ./lib/shell-quote.js
-/** One word of a POSIX shell, whatever is in the text. @throws RangeError for NUL, which no word can hold. */
-function quote(text) {
-    if (text.includes('\0'))
-        throw new RangeError('a NUL character cannot be in a shell word');
-    return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
 ;// CONCATENATED MODULE: external "node:fs"
 const external_node_fs_namespaceObject = require("node:fs");
 ;// CONCATENATED MODULE: ./lib/cluster/runtime.js
@@ -76114,6 +76376,8 @@ const RUNTIME = {
     stage: read(__nccwpck_require__.ab + "stage.sh"),
     submit: read(__nccwpck_require__.ab + "submit.sh"),
     checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
+    survey: read(__nccwpck_require__.ab + "survey.sh"),
     journal: read(__nccwpck_require__.ab + "journal.sh"),
     job: read(__nccwpck_require__.ab + "job.sh"),
 };
@@ -76241,6 +76505,841 @@ class LineReader {
     }
 }
 
+;// CONCATENATED MODULE: ./lib/chain/journal.js
+const EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
+/** A line that is none says nothing here; an audit names it. */
+function parseJournal(lines) {
+    return lines.flatMap((line) => parseJournalLine(line) ?? []);
+}
+function parseJournalLine(line) {
+    let value;
+    try {
+        const parsed = JSON.parse(line);
+        if (typeof parsed !== 'object' || parsed === null)
+            return undefined;
+        value = parsed;
+    }
+    catch {
+        return undefined;
+    }
+    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
+    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
+    const [event, job, time] = [text('event'), text('job'), text('time')];
+    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
+    if (event === undefined || !EVENTS.includes(event) || job === undefined || time === undefined)
+        return undefined;
+    if (launch === undefined || step === undefined || cell === undefined)
+        return undefined;
+    return {
+        event: event,
+        launch,
+        step,
+        cell,
+        job,
+        restart: number('restart') ?? 0,
+        host: text('host') ?? '',
+        time,
+        resumeStep: number('resume_step'),
+        newestStep: number('newest_step'),
+        seconds: number('seconds'),
+        exit: number('exit'),
+        signal: text('signal'),
+        newCheckpoint: value['new_checkpoint'] === true,
+        complete: value['complete'] === true,
+        why: text('why'),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/identity.js
+
+// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
+// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+const LONGEST_ID = 64 - '-4000000'.length;
+// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
+// or an override never changes how the name is cut.
+const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
+/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+function slugOf(name) {
+    const slug = name
+        .normalize('NFKD')
+        .replace(/[^A-Za-z0-9._-]+/g, '-')
+        .replace(/^[^A-Za-z0-9]+/, '');
+    if (slug === name && slug.length <= LONGEST_NAME)
+        return slug;
+    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
+    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
+    return `${cut || 'x'}-${hash}`;
+}
+/**
+ * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
+ * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * @param commit all 40 hex digits
+ * @param overridesHash from hashOfOverrides, may be empty
+ * @param attempt counts from 1, at most 99
+ */
+function experimentId(name, commit, overridesHash = '', attempt = 1) {
+    if (!/^[0-9a-f]{40}$/.test(commit))
+        throw new RangeError(`'${commit}' is not a whole commit id`);
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
+        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
+    const parts = [slugOf(name), commit.slice(0, 12)];
+    if (overridesHash)
+        parts.push(overridesHash);
+    if (attempt > 1)
+        parts.push(`a${attempt}`);
+    return parts.join('-');
+}
+/** The W&B run id of one cell; job.sh builds the same inside the job. */
+function wandbRunId(id, cell) {
+    return `${id}-${cell}`;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/wandb.js
+
+/**
+ * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
+ * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ */
+function wandbLinks(wandb, id, cells) {
+    if (wandb.entity === undefined || wandb.project === undefined)
+        return undefined;
+    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
+    return {
+        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
+        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/manifest.js
+
+
+
+/** The manifest with one more launch in it. */
+function manifestOf(experiment, code, places, plan, subject, launch, earlier) {
+    const written = (counts) => experiment.overrides
+        .filter((override) => countsInId(override) === counts)
+        .map((override) => `${override.path}=${override.value}`)
+        .sort();
+    const { settings } = experiment;
+    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
+    return {
+        version: 1,
+        id: experiment.id,
+        name: experiment.name,
+        commit: experiment.commit,
+        path: experiment.path,
+        attempt: experiment.attempt,
+        overrides: written(true),
+        subject,
+        chain: written(false).filter((override) => !override.startsWith('chain.n_jobs=')),
+        repository: launch.repository,
+        pullRequests: [...new Set(pulls)],
+        cluster: experiment.cluster?.name ?? '',
+        workdir: places.workdir,
+        save: `${places.save}/${experiment.id}`,
+        checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
+        slurm: [...settings.slurm],
+        wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
+        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
+        cells: experiment.cells.map((cell) => ({
+            cell: cell.number,
+            choices: Object.fromEntries(cell.choices),
+            nSteps: cell.nSteps ?? null,
+        })),
+        launches: [
+            ...earlier,
+            {
+                ...launch,
+                launch: plan.launch,
+                steps: [...new Set(plan.submissions.map((submission) => submission.step))],
+                overrides: written(false),
+                sbatch: plan.submissions.map((submission) => submission.arguments),
+            },
+        ],
+    };
+}
+/** @throws Problem for text that is not a manifest. @param where the file, for the message */
+function parseManifest(text, where) {
+    let value;
+    try {
+        value = JSON.parse(text);
+    }
+    catch (error) {
+        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
+    }
+    if (!isManifest(value))
+        throw new Problem(`${where} is not a manifest of this version of the action`);
+    return value;
+}
+function isManifest(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const manifest = value;
+    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'];
+    const lists = ['overrides', 'chain', 'pullRequests', 'cells', 'launches'];
+    const code = manifest.code;
+    return (manifest.version === 1 &&
+        texts.every((key) => typeof manifest[key] === 'string') &&
+        lists.every((key) => Array.isArray(manifest[key])) &&
+        typeof manifest.attempt === 'number' &&
+        isCheckpoints(manifest.checkpoints) &&
+        Array.isArray(manifest.slurm) &&
+        typeof manifest.wandb === 'object' &&
+        typeof code === 'object' &&
+        code !== null &&
+        'digest' in code &&
+        typeof code.digest === 'string' &&
+        manifest.cells.every(isCell) &&
+        manifest.launches.every(isLaunch));
+}
+function isCheckpoints(value) {
+    const names = value;
+    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
+}
+function isCell(value) {
+    const cell = value;
+    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
+}
+function isLaunch(value) {
+    const launch = value;
+    return (typeof launch?.launch === 'number' &&
+        Array.isArray(launch.steps) &&
+        typeof launch.actor === 'string' &&
+        typeof launch.runUrl === 'string' &&
+        typeof launch.at === 'string');
+}
+/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
+function manifestDifferences(found, expected) {
+    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
+    return differences(found, wanted, '');
+}
+const SHOWN = 5;
+function differences(found, wanted, path) {
+    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
+        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+        const at = (value, key) => value[key];
+        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+    }
+    if (found === wanted)
+        return [];
+    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/ledger.js
+
+const ledger_EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
+/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
+function parseLedger(lines) {
+    return lines.flatMap((line) => {
+        const value = parseObject(line);
+        const { event, launch, job, step, cell, after, tag, by, why } = value;
+        if (typeof event !== 'string' || !ledger_EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
+            return [];
+        }
+        const number = (one) => (typeof one === 'number' ? one : undefined);
+        const text = (one) => (typeof one === 'string' ? one : undefined);
+        return {
+            event: event,
+            launch,
+            job,
+            step: number(step),
+            cell: number(cell),
+            after: text(after),
+            tag: text(tag),
+            by: text(by),
+            why: text(why),
+        };
+    });
+}
+function parseObject(line) {
+    try {
+        const value = JSON.parse(line);
+        return typeof value === 'object' && value !== null ? value : {};
+    }
+    catch {
+        return {};
+    }
+}
+function isReleased(ledger, launch) {
+    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
+function releasedSteps(ledger) {
+    const held = new Map();
+    const released = [];
+    for (const line of ledger) {
+        if (line.event === 'submitted')
+            held.set(line.job, line);
+        else if (line.event === 'cancelled')
+            held.delete(line.job);
+        else if (line.event === 'releasing') {
+            for (const step of held.values()) {
+                if (step.launch !== line.launch)
+                    continue;
+                released.push(step);
+                held.delete(step.job);
+            }
+        }
+    }
+    return released;
+}
+/** The last step that was queued and let go; 0 for none. */
+function lastStep(ledger) {
+    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
+}
+/**
+ * The launch and the step that come next.
+ * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ */
+function nextLaunch(ledger, earlier = []) {
+    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+    return {
+        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        firstStep: known + 1,
+        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/survey.js
+
+
+
+
+
+/** @param minutes what counts as lately */
+async function listExperiments(connection, cluster, minutes) {
+    const answers = await runChecked(connection, {
+        purpose: 'listing the experiments',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('list_experiments', cluster.workdir, String(minutes))],
+        deadlineSeconds: 300,
+    });
+    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const rows = all('queue').map(([row = '']) => queueRow(row));
+    const heads = all('head').flatMap(([, text = '']) => survey_headOf(text) ?? []);
+    return {
+        workdir: all('workdir')[0]?.[0] ?? '',
+        heads,
+        queued: new Set(rows.map((row) => row.name.replace(/\.l\d+-[0-9a-f]+\.s\d+(\.c\d+)?$/, ''))),
+        recent: new Set(all('recent').map(([id = '']) => id)),
+        queue: all('queue-unknown').length > 0 ? undefined : rows,
+        now: Number(all('now')[0]?.[0] ?? 0),
+    };
+}
+/** @param ids each with the path of the manifest beside its checkpoints, or '' */
+async function survey(connection, cluster, ids) {
+    const answers = await runChecked(connection, {
+        purpose: 'looking at experiments',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [
+            call('expand_path', 'workdir', cluster.workdir),
+            'WORKDIR=$EXPANDED',
+            ...[...ids].map(([id, copy]) => call('look_at', id, copy)),
+            'ask_accounting',
+        ],
+        deadlineSeconds: 600,
+    });
+    const groups = [];
+    for (const answer of answers) {
+        if (answer.key === 'experiment')
+            groups.push({ id: answer.values[0] ?? '', answers: [] });
+        else
+            groups.at(-1)?.answers.push(answer);
+    }
+    const experiments = [];
+    const missing = [];
+    for (const group of groups) {
+        try {
+            experiments.push(surveyedOf(group.id, group.answers, cluster));
+        }
+        catch (error) {
+            missing.push(messageOf(error));
+        }
+    }
+    const users = new Map(answers.filter((answer) => answer.key === 'user').map(({ values: [uid = '', name = ''] }) => [uid, name]));
+    const accounting = answers.filter((answer) => answer.key === 'accounting').map(({ values: [row = ''] }) => accountRow(row, users));
+    return { experiments, missing, accounting: answers.some((answer) => answer.key === 'accounting-unknown') ? undefined : accounting };
+}
+/** The last bytes of some logs of an experiment by file name, without the secrets its jobs were given. */
+async function tailLogs(connection, cluster, id, files, bytes) {
+    const answers = await runChecked(connection, {
+        purpose: 'reading logs',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('expand_path', 'workdir', cluster.workdir), 'WORKDIR=$EXPANDED', call('tail_logs', id, String(bytes), ...files)],
+        deadlineSeconds: 120,
+    });
+    return new Map(answers.filter((answer) => answer.key === 'log').map(({ values: [file = '', text = ''] }) => [file, text.replace(/^\uFFFD+/, '')]));
+}
+function surveyedOf(id, answers, cluster) {
+    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const [file, text] = all('manifest')[0] ?? [];
+    if (file === undefined || text === undefined)
+        throw new Problem(`there is no manifest of ${id} on ${cluster.name}`);
+    const journals = new Map();
+    for (const [cell = '', line = ''] of all('journal'))
+        journals.set(Number(cell), [...(journals.get(Number(cell)) ?? []), line]);
+    return {
+        manifest: parseManifest(text, `${file} on ${cluster.name}`),
+        ledger: parseLedger(all('ledger').map(([line = '']) => line)),
+        journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
+        cells: new Map(all('cell').map(([cell = '', newest = '', step = '', savedAt = '', complete = '']) => [
+            Number(cell),
+            {
+                newest: newest || undefined,
+                newestStep: step === '' ? undefined : Number(step),
+                savedAt: savedAt === '' ? undefined : Number(savedAt),
+                completeFile: complete !== '',
+            },
+        ])),
+    };
+}
+function survey_headOf(text) {
+    try {
+        const head = JSON.parse(text);
+        return typeof head?.id === 'string' &&
+            typeof head.commit === 'string' &&
+            typeof head.name === 'string' &&
+            Array.isArray(head.pullRequests) &&
+            Array.isArray(head.overrides) &&
+            Array.isArray(head.chain)
+            ? head
+            : undefined;
+    }
+    catch {
+        return undefined; // a closer look at this one says what is wrong with it
+    }
+}
+function queueRow(row) {
+    const [job = '', cells = '', state = '', reason = '', start = '', node = '', dependency = '', name = ''] = row.split('|');
+    return { job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
+}
+function accountRow(row, users) {
+    const [id = '', name = '', state = '', exit = '', start = '', end = '', node = ''] = row.split('|');
+    const [job = '', cells = ''] = id.split('_');
+    const by = /^CANCELLED by (\d+)/.exec(state)?.[1];
+    return {
+        job,
+        cells: tasksOf(cells.replace(/[[\]]/g, '')),
+        name,
+        state: state.replace(/ by \d+$/, ''),
+        by: by === undefined ? undefined : users.get(by) || `user ${by}`,
+        exit,
+        start: secondsOf(start),
+        end: secondsOf(end),
+        node,
+    };
+}
+function secondsOf(text) {
+    return /^\d+$/.test(text) && text !== '0' ? Number(text) : undefined;
+}
+/** Task numbers of `3`, `0-7%4`, `1,5-6`, `0-10:2` (squeue(1), %K; sbatch(1), --array). */
+function tasksOf(text) {
+    return text
+        .replace(/%\d+$/, '')
+        .split(',')
+        .flatMap((part) => {
+        const [, from, to = from, stride = '1'] = /^(\d+)(?:-(\d+))?(?::(\d+))?$/.exec(part.trim()) ?? [];
+        if (from === undefined)
+            return [];
+        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
+        return Array.from({ length: Math.min(Math.max(length, 0), 5_000_000) }, (_, index) => Number(from) + index * Number(stride));
+    });
+}
+
+;// CONCATENATED MODULE: ./lib/chain/cost.js
+/**
+ * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
+ * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
+ */
+function secondsOfTime(text) {
+    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
+    if (!match)
+        return undefined;
+    const [, days, a = '0', b, c] = match;
+    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
+    if (days !== undefined)
+        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
+    if (b === undefined)
+        return first * 60;
+    if (c === undefined)
+        return first * 60 + second;
+    return first * 3600 + second * 60 + third;
+}
+/** GPUs one task asks for, as far as its options say; 0 when they name none. */
+function gpusPerTask(slurm) {
+    const number = (name, otherwise) => {
+        const value = slurm.get(name);
+        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
+    };
+    const nodes = number('nodes', 1);
+    const gres = slurm.get('gres');
+    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
+    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
+}
+/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
+function countOf(text) {
+    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
+    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
+}
+/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
+function gpusInGres(text) {
+    return text
+        .split(',')
+        .map((part) => part.trim().replace(/\(.*\)$/, ''))
+        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
+        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
+}
+/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
+function gpuHours(slurm, cells, steps) {
+    const time = slurm.get('time');
+    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/status.js
+
+
+/** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
+function statusOf(source) {
+    const { manifest, now, records } = source;
+    const numbers = manifest.cells.map((cell) => cell.cell);
+    const arrays = source.steps.toSorted((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
+    const steps = [];
+    const tasks = new Map(numbers.map((number) => [number, []]));
+    const journalOf = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.job)]));
+    for (const array of arrays) {
+        const rows = recordsOf(records, array.job, array.tag);
+        const counts = new Map();
+        let alive = false;
+        for (const number of array.cell === undefined ? numbers : [array.cell]) {
+            const journal = journalOf.get(number)?.get(array.job) ?? [];
+            const by = source.cancelled.get(array.job) ?? source.cancelled.get(`${array.job}_${number}`);
+            const state = taskState(rows, number, journal, by);
+            tasks.get(number)?.push({ step: array, state, ran: journal.length > 0 });
+            const words = state.kind === 'running' ? 'running' : stateWords(state, now);
+            counts.set(words, (counts.get(words) ?? 0) + 1);
+            alive ||= isAlive(state);
+        }
+        const { tag: _, ...rest } = array;
+        steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
+    }
+    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? []));
+    const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    const last = Math.max(0, ...arrays.map((array) => array.step));
+    const states = [...tasks.values()].flat();
+    const unfinished = cells.filter((cell) => !cell.complete);
+    const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
+    const queued = states.filter(({ state }) => isAlive(state));
+    const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
+    const basis = {
+        at: now,
+        steps,
+        cells,
+        extendBy: Math.max(0, ...cells.map((cell) => cell.stepsShort ?? 0)),
+        missing: last > 0 ? Math.max(0, wanted - last) : 0,
+    };
+    if (unfinished.length === 0 && cells.length > 0)
+        return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
+    if (running.length > 0) {
+        const at = running.map(({ step }) => step.step);
+        const [low, high] = [Math.min(...at), Math.max(...at)];
+        return { ...basis, state: 'running', headline: `running, step ${low === high ? low : `${low} to ${high}`} of ${of}` };
+    }
+    const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
+    if (next !== undefined)
+        return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
+    if (records.queue === undefined)
+        return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
+    const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
+    const failed = unfinished.some((cell) => cell.failed);
+    return failed
+        ? { ...basis, state: 'failed', headline: `failed: nothing is in the queue any more, ${done}` }
+        : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
+}
+function cellStatus(source, number, tasks) {
+    const { manifest, now } = source;
+    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
+    const onDisk = source.cells.get(number);
+    const journal = source.journals.get(number) ?? [];
+    const done = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
+    const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
+    const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
+    // Once it is done, what later steps found is of no interest.
+    const last = begun.findLast(({ state, ran }) => ran && state.kind !== 'nothing left to do') ?? (complete ? undefined : begun.at(-1));
+    const running = begun.find(({ state }) => isAlive(state));
+    const next = tasks.find(({ state }) => isAlive(state));
+    const failed = !complete && last !== undefined && isFailure(last.state);
+    const current = running ?? (failed ? last : (next ?? last));
+    // Why a task was not started is in the log of the one before, which failed.
+    const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
+    const pace = paceOf(source, number, journal, tasks);
+    const left = nSteps === undefined || pace === undefined || complete ? undefined : (nSteps - done) / pace;
+    return {
+        number,
+        newest: onDisk?.newest,
+        done,
+        nSteps,
+        complete,
+        words: complete
+            ? 'complete'
+            : current === undefined
+                ? 'nothing was queued'
+                : `step ${current.step.step}: ${stateWords(current.state, now)}`,
+        failed,
+        log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
+        secondsLeft: left,
+        stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
+    };
+}
+/** Training steps a second: of the task that runs once it has saved, else of the last one that got anywhere. */
+function paceOf({ cells, manifest, now }, number, journal, tasks) {
+    const last = journal.at(-1);
+    const onDisk = cells.get(number);
+    const { offset } = manifest.checkpoints;
+    const first = (resumed) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
+    if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
+        const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
+        const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
+        const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
+        if (gained > 0 && seconds > 0)
+            return gained / seconds;
+    }
+    for (const [index, line] of [...journal.entries()].reverse()) {
+        if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
+            continue;
+        const start = journal.slice(0, index).findLast((other) => other.event === 'start');
+        const gained = line.newestStep + offset - first(start?.resumeStep);
+        if (gained > 0)
+            return gained / line.seconds;
+    }
+    return undefined;
+}
+/** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
+function stepsShort(manifest, secondsLeft, tasks, now) {
+    const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
+    const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    if (limit === undefined || limit === 0)
+        return undefined;
+    let room = 0;
+    for (const { state } of tasks) {
+        if (!isAlive(state))
+            continue;
+        room += state.kind === 'running' && state.since !== undefined ? Math.max(0, limit - (now - state.since)) : limit;
+    }
+    return Math.max(0, Math.ceil((secondsLeft - room) / limit));
+}
+
+;// CONCATENATED MODULE: ./lib/chain/plan.js
+function experimentDirectory(places, id) {
+    return `${places.workdir}/experiments/${id}`;
+}
+const NEW = { launch: 1, firstStep: 1, nonce: '0' };
+/**
+ * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
+ * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
+ *
+ * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
+ * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
+ * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
+ */
+function planOf(experiment, places, name = NEW, behindTail = false) {
+    const { settings, cells } = experiment;
+    const { firstStep } = name;
+    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
+    const submissions = [];
+    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
+        const first = step === firstStep;
+        if (settings.chain.scope === 'array' || (first && !behindTail)) {
+            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
+            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
+            continue;
+        }
+        const before = submissions.length - cells.length;
+        for (const { number } of cells) {
+            // The step before is one array when it is the first of a new chain.
+            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
+            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
+        }
+    }
+    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
+}
+/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
+function launchTag(id, { launch, nonce }) {
+    return `${id}.l${launch}-${nonce}`;
+}
+function submissionOf(experiment, places, name, step, array, after, cell) {
+    const { settings } = experiment;
+    const { chain } = settings;
+    const directory = experimentDirectory(places, experiment.id);
+    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
+    return {
+        step,
+        cell,
+        after,
+        tag,
+        environment: {
+            EXPERIMENT_ID: experiment.id,
+            EXPERIMENT_DIR: directory,
+            EXPERIMENT_COMMIT: experiment.commit,
+            CHAIN_STEP: String(step),
+            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
+            CHAIN_LAUNCH: String(name.launch),
+            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
+            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
+        },
+        arguments: [
+            ...resourceArguments(experiment),
+            `--job-name=${tag}`,
+            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
+            '--open-mode=append',
+            `--chdir=${directory}/code`,
+            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
+            '--export=ALL',
+            '--hold',
+            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
+            `--array=${array}`,
+        ],
+    };
+}
+/** `0-7%4`. */
+function arrayOf(cells, atATime) {
+    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
+    return `0-${cells - 1}${throttle}`;
+}
+/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
+function resourceArguments(experiment) {
+    return [...experiment.settings.slurm]
+        .filter(([name]) => name !== 'job-name')
+        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
+}
+/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
+function testArguments(experiment) {
+    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
+}
+
+;// CONCATENATED MODULE: ./lib/chain/task.js
+
+/**
+ * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
+ * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
+ * @param save `{save.path}`, expanded on the cluster
+ */
+function filesOf(experiment, save) {
+    return [
+        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
+        { path: 'run.sh', content: runScript(experiment) },
+        { path: 'task.env', content: taskEnvironment(experiment, save) },
+    ];
+}
+/**
+ * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
+ * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
+ */
+function runScript(experiment) {
+    const { setup, run, env, wandb } = experiment.settings;
+    const variables = [
+        ['WANDB_PROJECT', wandb.project],
+        ['WANDB_ENTITY', wandb.entity],
+        ['WANDB_BASE_URL', wandb.baseUrl],
+        ...env,
+    ];
+    return [
+        `# setup and run of ${experiment.path} at ${experiment.commit}`,
+        'set -eo pipefail',
+        "trap 'exit 138' USR1 USR2",
+        "trap 'exit 143' TERM",
+        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
+        'set -a',
+        '. "$EXPERIMENT_DIR/secrets.env"',
+        'set +a',
+        ...setup,
+        'trap : USR1 USR2 TERM',
+        run.replace(/\n*$/, ''),
+        '',
+    ].join('\n');
+}
+function taskEnvironment(experiment, save) {
+    const { settings, cells } = experiment;
+    return [
+        `SAVE_PATH=${quote(save)}`,
+        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
+        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
+        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
+        '',
+    ].join('\n');
+}
+/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
+function secretAssignments(secrets) {
+    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/limits.js
+/**
+ * The submit limits that hold for a job, read from rows of the probe:
+ *
+ *   user DEFAULT_ACCOUNT
+ *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
+ *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
+ *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
+ *   partition NAME DEFAULT QOS
+ *
+ * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
+ * What cannot be read is no limit here: the controller has the last word.
+ */
+function submitLimits(rows, asked) {
+    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
+    const account = asked.account ?? of('user')[0]?.[0] ?? '';
+    const partitions = of('partition');
+    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
+    const associations = of('association');
+    // An association for the partition comes before the one for all of them.
+    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
+    const mine = own(partition) ?? own('');
+    const limits = [];
+    const add = (name, value, used) => {
+        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
+        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
+        if (match !== null && Number.isFinite(inUse))
+            limits.push({ name, most: Number(match[1]), used: inUse });
+    };
+    if (mine !== undefined) {
+        add(`MaxSubmitJobs in account ${account}`, mine[5]);
+        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
+    }
+    const seen = new Set();
+    for (let name = account; name !== '' && !seen.has(name);) {
+        seen.add(name);
+        const group = associations.find(([a, user]) => a === name && user === '');
+        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
+        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
+    }
+    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
+    for (const name of new Set([asked.qos ?? 'normal', partitionQos])) {
+        const qos = of('qos').find(([other]) => other === name);
+        if (qos === undefined)
+            continue;
+        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
+        if (/^\d+\(/.test(qos[2] ?? ''))
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
+        else
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
+    }
+    return limits;
+}
+/** The limits that so many more tasks would go over, tightest first. */
+function exceeded(limits, tasks) {
+    const room = (limit) => limit.most - limit.used;
+    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
+}
+
 ;// CONCATENATED MODULE: ./lib/cluster/probe.js
 
 
@@ -76322,63 +77421,6 @@ function tidy(said) {
 
 // EXTERNAL MODULE: ./node_modules/tar-stream/index.js
 var tar_stream = __nccwpck_require__(6118);
-;// CONCATENATED MODULE: ./lib/chain/task.js
-
-/**
- * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
- * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
- * @param save `{save.path}`, expanded on the cluster
- */
-function filesOf(experiment, save) {
-    return [
-        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
-        { path: 'run.sh', content: runScript(experiment) },
-        { path: 'task.env', content: taskEnvironment(experiment, save) },
-    ];
-}
-/**
- * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
- * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
- */
-function runScript(experiment) {
-    const { setup, run, env, wandb } = experiment.settings;
-    const variables = [
-        ['WANDB_PROJECT', wandb.project],
-        ['WANDB_ENTITY', wandb.entity],
-        ['WANDB_BASE_URL', wandb.baseUrl],
-        ...env,
-    ];
-    return [
-        `# setup and run of ${experiment.path} at ${experiment.commit}`,
-        'set -eo pipefail',
-        "trap 'exit 138' USR1 USR2",
-        "trap 'exit 143' TERM",
-        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
-        'set -a',
-        '. "$EXPERIMENT_DIR/secrets.env"',
-        'set +a',
-        ...setup,
-        'trap : USR1 USR2 TERM',
-        run.replace(/\n*$/, ''),
-        '',
-    ].join('\n');
-}
-function taskEnvironment(experiment, save) {
-    const { settings, cells } = experiment;
-    return [
-        `SAVE_PATH=${quote(save)}`,
-        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
-        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
-        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
-        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
-        '',
-    ].join('\n');
-}
-/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
-function secretAssignments(secrets) {
-    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
-}
-
 ;// CONCATENATED MODULE: external "node:stream/promises"
 const promises_namespaceObject = require("node:stream/promises");
 ;// CONCATENATED MODULE: external "node:child_process"
@@ -76792,6 +77834,638 @@ function commandsFor(places, id, jobs) {
     return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
 }
 
+;// CONCATENATED MODULE: ./lib/commands/command.js
+
+
+
+/** What a report says of an experiment whatever the command was. */
+function reportBasis(manifest) {
+    const last = manifest.launches.at(-1);
+    const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    return {
+        id: manifest.id,
+        name: manifest.name,
+        commit: manifest.commit,
+        subject: manifest.subject,
+        path: manifest.path,
+        overrides: [...manifest.overrides, ...manifest.chain],
+        cluster: manifest.cluster || undefined,
+        slurm: manifest.slurm,
+        cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
+        steps,
+        gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
+        places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
+        wandb: manifest.wandb ?? undefined,
+        launcher: {
+            actor: last?.actor ?? '',
+            runUrl: last?.runUrl ?? '',
+            repository: manifest.repository,
+            at: last?.at ?? '',
+            pullRequest: last?.pullRequest,
+        },
+        pullRequests: manifest.pullRequests,
+    };
+}
+/** The exact calls, for a report. */
+function submissionsOf(plan) {
+    return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
+}
+/** What a person should know about the code that goes to the cluster. */
+function notesOnCode(code) {
+    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
+    return [
+        ...(code.submodules.length > 0
+            ? [
+                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
+            ]
+            : []),
+        ...(code.lfsPointers.length > 0
+            ? [
+                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
+            ]
+            : []),
+    ];
+}
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+function notesOnSettings(experiment, secrets) {
+    const { slurm, env, chain } = experiment.settings;
+    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
+    return [
+        ...(slurm.has('job-name')
+            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
+            : []),
+        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
+            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+            : []),
+        ...(mode === 'offline'
+            ? [
+                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
+            ]
+            : []),
+    ];
+}
+
+;// CONCATENATED MODULE: ./lib/commands/status.js
+
+
+
+
+
+
+// What a comment has room for, and what a person reads.
+const LOGS_SHOWN = 3;
+const LOG_BYTES = 3000;
+/**
+ * Looks at experiments that are on a cluster: one squeue call (in the listing) and one sacct call however many they are.
+ * @param ids each with the path of the manifest beside its checkpoints, or ''
+ * @param secrets values that must not be shown
+ */
+async function status_status(connection, cluster, listing, ids, secrets) {
+    const seen = await survey(connection, cluster, ids);
+    const reports = [];
+    for (const experiment of seen.experiments) {
+        const chain = chainStatus(experiment, seen, listing);
+        const logs = await logsOf(connection, cluster, experiment.manifest.id, chain, [...secrets]);
+        reports.push(reportOf(experiment, chain, logs));
+    }
+    return { reports, problems: seen.missing };
+}
+/** The status of what a launch has just made or met; a look that fails hides nothing of the launch. */
+async function withStatus(connection, cluster, report) {
+    try {
+        const listing = await listExperiments(connection, cluster, 0);
+        const seen = await survey(connection, cluster, new Map([[report.id, '']]));
+        const [experiment] = seen.experiments;
+        return experiment === undefined ? report : { ...report, status: chainStatus(experiment, seen, listing) };
+    }
+    catch (error) {
+        return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
+    }
+}
+function chainStatus(experiment, seen, listing) {
+    return statusOf({
+        manifest: experiment.manifest,
+        steps: stepsOf(experiment),
+        cancelled: new Map(experiment.ledger
+            .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
+            .map((line) => [line.job, line.why ?? line.by?.split(' ')[0] ?? ''])),
+        journals: experiment.journals,
+        cells: experiment.cells,
+        records: { queue: listing.queue, accounting: seen.accounting },
+        now: listing.now,
+    });
+}
+/** The steps of the ledger; where that went with a purged workdir, those the journals name. */
+function stepsOf({ ledger, journals }) {
+    if (ledger.length > 0)
+        return releasedSteps(ledger).map(stepOfLine);
+    const lines = [...journals.values()].flat();
+    const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
+    return [...steps.values()];
+}
+function stepOfLine({ step, cell, job, after, tag }) {
+    return { step: step ?? 0, cell, job, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
+}
+async function logsOf(connection, cluster, id, chain, secrets) {
+    const files = chain.cells
+        .filter((cell) => cell.failed)
+        .flatMap((cell) => cell.log ?? [])
+        .slice(0, LOGS_SHOWN);
+    if (files.length === 0)
+        return [];
+    const tails = await tailLogs(connection, cluster, id, files, LOG_BYTES);
+    return [...tails].map(([file, text]) => ({ file, text: withoutSecrets(text, secrets) }));
+}
+/** Values of a character or two are no secrets, and taking them out would leave nothing to read. */
+function withoutSecrets(text, secrets) {
+    return secrets
+        .flatMap((secret) => secret.split(/\r?\n/))
+        .map((secret) => secret.trim())
+        .filter((secret) => secret.length >= 4)
+        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
+}
+function reportOf({ manifest }, chain, logs) {
+    const alive = chain.steps.filter((step) => step.alive);
+    const jobs = alive.map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
+    const places = { workdir: manifest.workdir, save: manifest.save };
+    return {
+        ...reportBasis(manifest),
+        command: 'status',
+        state: chain.state,
+        submissions: [],
+        jobs,
+        commands: jobs.length > 0 ? commandsFor(places, manifest.id, jobs) : undefined,
+        status: chain,
+        logs,
+        notes: [],
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/cancel.js
+
+
+
+
+
+/**
+ * Takes a chain out of the queue, last step first, and looks again until none of it is left; waits for a launch that is under
+ * way. Checkpoints and records stay.
+ * @throws Problem when jobs are left, or nobody knows
+ */
+async function cancel(connection, cluster, order) {
+    const { experiment, step, cell } = order;
+    const answers = await runChecked(connection, {
+        purpose: `cancelling ${experiment.id}`,
+        parts: ['lock', 'submit', 'cancel'],
+        prelude: cluster.prelude,
+        calls: [
+            call('cancel_jobs', order.workdir, experiment.id, order.by, JSON.stringify(order.by), step === undefined ? '' : String(step), cell === undefined ? '' : String(cell)),
+        ],
+        deadlineSeconds: 900,
+    });
+    const rows = answers.filter((answer) => answer.key === 'was').map((answer) => (answer.values[0] ?? '').split('|'));
+    const listing = await listExperiments(connection, cluster, 0);
+    const after = await status_status(connection, cluster, listing, new Map([[experiment.id, '']]), order.secrets);
+    const [report] = after.reports;
+    if (report === undefined)
+        throw new Problem(`${experiment.id} was cancelled; ${after.problems.join('; ')}`);
+    return { ...report, command: 'cancel', state: 'cancelled', notes: notesOn(order, rows, report) };
+}
+function notesOn({ step, cell, experiment }, rows, report) {
+    if (rows.length === 0)
+        return [`Nothing of ${experiment.id} was in the queue.`];
+    const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
+    const running = rows.filter(([, , state]) => state === 'RUNNING').map(([, task]) => task ?? '');
+    const kept = (report.status?.cells ?? [])
+        .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
+        .map((one) => `cell ${one.number} ${one.newest}`);
+    const shown = (list) => `${list.slice(0, 20).join(', ')}${list.length > 20 ? ', …' : ''}`;
+    return [
+        `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `In the queue as running ${running.length === 1 ? 'was' : 'were'} ${shown(running)}.`}`,
+        kept.length === 0
+            ? 'There are no checkpoints yet.'
+            : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,
+        ...(step !== undefined && report.status?.steps.some((one) => one.step > step && one.alive)
+            ? [
+                `The step behind it starts now: a cancelled step counts as ended. ${count(report.jobs.length, 'job')} of the chain ${report.jobs.length === 1 ? 'is' : 'are'} still in the queue.`,
+            ]
+            : []),
+    ];
+}
+
+// EXTERNAL MODULE: ./node_modules/ssh2/lib/index.js
+var ssh2_lib = __nccwpck_require__(5472);
+;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
+
+/** Lines that are not a key (comments, certificate authorities, which ssh2 does not know) are passed over. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
+function known_hosts_parse(text) {
+    const entries = [];
+    for (const line of text.split(/\r?\n/)) {
+        const fields = line.trim().split(/\s+/);
+        const marker = fields[0]?.startsWith('@') ? fields.shift() : undefined;
+        const [patterns, type, key] = fields;
+        if (!patterns || patterns.startsWith('#') || !type || !key || marker === '@cert-authority')
+            continue;
+        entries.push({ patterns: patterns.split(','), type, key, revoked: marker === '@revoked' });
+    }
+    return entries;
+}
+function nameOf(host, port) {
+    return port === 22 ? host : `[${host}]:${port}`;
+}
+function matches(entry, name) {
+    let matched = false;
+    for (const pattern of entry.patterns) {
+        if (pattern.startsWith('|1|')) {
+            const [, , salt = '', hash = ''] = pattern.split('|');
+            if ((0,external_node_crypto_.createHmac)('sha1', Buffer.from(salt, 'base64')).update(name).digest('base64') === hash)
+                matched = true;
+        }
+        else if (pattern.startsWith('!')) {
+            if (glob(pattern.slice(1), name))
+                return false;
+        }
+        else if (glob(pattern, name))
+            matched = true;
+    }
+    return matched;
+}
+function glob(pattern, name) {
+    const expression = pattern
+        .toLowerCase()
+        .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+        .replaceAll('*', '.*')
+        .replaceAll('?', '.');
+    return new RegExp(`^${expression}$`).test(name.toLowerCase());
+}
+/** The key types known for a host, so that the handshake asks for one of them. */
+function knownKeyTypes(text, host, port) {
+    const name = nameOf(host, port);
+    return [
+        ...new Set(known_hosts_parse(text)
+            .filter((entry) => !entry.revoked && matches(entry, name))
+            .map((entry) => entry.type)),
+    ];
+}
+/**
+ * Is this the host's key? Every key of every line that matches the host counts, because one name may stand for several
+ * login nodes.
+ * @param key as it came over the wire (RFC 4253, 6.6)
+ */
+function checkHostKey(text, host, port, key) {
+    const name = nameOf(host, port);
+    const encoded = key.toString('base64');
+    const type = key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
+    const about = { type, fingerprint: fingerprintOf(key), line: `${name} ${type} ${encoded}` };
+    const entries = known_hosts_parse(text).filter((entry) => matches(entry, name));
+    if (entries.some((entry) => entry.revoked && entry.key === encoded))
+        return { kind: 'revoked', ...about };
+    if (entries.some((entry) => entry.type === type && entry.key === encoded))
+        return { kind: 'known' };
+    return { kind: entries.some((entry) => entry.type === type) ? 'changed' : 'unknown', ...about };
+}
+/** As ssh-keygen -l prints it. */
+function fingerprintOf(key) {
+    return `SHA256:${(0,external_node_crypto_.createHash)('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/connection.js
+
+
+
+const READY_SECONDS = 30;
+const KEEPALIVE_SECONDS = 15;
+const CONNECT_TRIES = 3;
+/**
+ * Logs in, through the jump hosts if there are any, checking every host's key.
+ * @throws Problem with one message per cause: host, key, host key, second factor, firewall
+ */
+async function connect(cluster, credentials) {
+    const key = parseKey(credentials);
+    for (let attempt = 1;; attempt += 1) {
+        try {
+            return await connectOnce(cluster, key);
+        }
+        catch (error) {
+            // Only what never got as far as a login is tried again: nothing can have happened over there.
+            if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES)
+                throw error;
+            await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
+        }
+    }
+}
+class Unreachable extends Problem {
+}
+function parseKey({ privateKey, passphrase }) {
+    // Secrets lose their last line end easily, and gain carriage returns; both break the format.
+    const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
+    if (/^PuTTY-User-Key-File/.test(text)) {
+        throw new Problem("the ssh-key is in PuTTY's format; export it as an OpenSSH key (puttygen key.ppk -O private-openssh -o key)");
+    }
+    if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text))
+        throw new Problem('the ssh-key is a public key; the private one is needed');
+    if (!text.startsWith('-----BEGIN ')) {
+        throw new Problem("the ssh-key does not start with '-----BEGIN'; give the whole private key file, line ends included");
+    }
+    const parsed = ssh2_lib.utils.parseKey(text, passphrase || undefined);
+    if (parsed instanceof Error) {
+        if (/no passphrase/i.test(parsed.message))
+            throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase');
+        if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
+            throw new Problem('the ssh-passphrase does not open the ssh-key');
+        throw new Problem(`the ssh-key cannot be read (${parsed.message}); are its line breaks still there? An ed25519 key from ssh-keygen works`);
+    }
+    const [first] = [parsed].flat();
+    if (first === undefined)
+        throw new Problem('the ssh-key holds no key');
+    return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
+}
+async function connectOnce(cluster, key) {
+    const opened = [];
+    try {
+        let through;
+        const hops = [...cluster.jumps, cluster.login];
+        let client;
+        for (const hop of hops) {
+            if (client !== undefined)
+                through = await forward(client, hop);
+            client = await connection_login(hop, key, cluster, through);
+            opened.push(client);
+        }
+        if (client === undefined)
+            throw new Problem('no host to connect to');
+        return connectionOver(client, opened, `${cluster.login.user}@${cluster.login.host}`);
+    }
+    catch (error) {
+        for (const client of opened)
+            client.destroy();
+        throw error;
+    }
+}
+function forward(client, hop) {
+    return new Promise((resolve, reject) => {
+        const late = setTimeout(() => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s`)), READY_SECONDS * 1000);
+        client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
+            clearTimeout(late);
+            if (error)
+                reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}`));
+            else
+                resolve(channel);
+        });
+    });
+}
+function connection_login(hop, key, cluster, sock) {
+    const where = `${hop.user}@${hop.host}:${hop.port}`;
+    const client = new ssh2_lib.Client();
+    return new Promise((resolve, reject) => {
+        let refusedHostKey;
+        let offered;
+        let accepted = false;
+        let tried = false;
+        const config = {
+            host: hop.host,
+            port: hop.port,
+            username: hop.user,
+            ...(sock ? { sock } : {}),
+            readyTimeout: READY_SECONDS * 1000,
+            keepaliveInterval: KEEPALIVE_SECONDS * 1000,
+            keepaliveCountMax: 4,
+            algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(cluster.knownHosts, hop.host, hop.port)) },
+            hostVerifier: (hostKey) => {
+                const verdict = checkHostKey(cluster.knownHosts, hop.host, hop.port, hostKey);
+                if (verdict.kind === 'known')
+                    return true;
+                const start = {
+                    unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
+                    changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}; somebody may be listening in, or the host got a new key`,
+                    revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
+                }[verdict.kind];
+                refusedHostKey = new Problem(`${start}. It offered ${verdict.type} ${verdict.fingerprint}. Once you have checked that fingerprint with the cluster's documentation or staff, this is the line for clusters.${cluster.name}.known_hosts: ${verdict.line}`);
+                return false;
+            },
+            authHandler: (methodsLeft, partialSuccess, next) => {
+                if (methodsLeft)
+                    offered = methodsLeft;
+                if (partialSuccess)
+                    accepted = true;
+                if (tried)
+                    return next(false);
+                tried = true;
+                next({ type: 'publickey', username: hop.user, key: key.text, ...(key.passphrase ? { passphrase: key.passphrase } : {}) });
+            },
+        };
+        client.on('ready', () => resolve(client));
+        client.on('error', (error) => {
+            if (refusedHostKey)
+                return reject(refusedHostKey);
+            if (error.level === 'client-authentication') {
+                const methods = offered?.join(', ') || 'none';
+                return reject(new Problem(accepted
+                    ? `${where} took the key and asks for a second factor (${methods}). A workflow cannot give one: ask the cluster's staff for an account that may log in with a key alone`
+                    : `${where} did not take the key ${key.fingerprint}. Its public half belongs into ~/.ssh/authorized_keys of ${hop.user} there; the server takes: ${methods}`));
+            }
+            if (/no matching/i.test(error.message)) {
+                return reject(new Problem(`${where}: no common algorithm (${error.message}); the server is too old or too strict for this client`));
+            }
+            reject(new Unreachable(`cannot reach ${where}: ${error.message}. Is the name right, does the login node accept connections from the runner (firewall, VPN, fail2ban), does it need proxy_jump?`));
+        });
+        client.on('close', () => reject(new Unreachable(`${where} closed the connection before the login was complete`)));
+        client.connect(config);
+    });
+}
+/** The types the known_hosts has come first, or the server would show a key that nobody wrote down (ssh_config(5), HostKeyAlgorithms). */
+function hostKeyAlgorithms(known) {
+    const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
+    const isKnown = (algorithm) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
+    return [...all.filter(isKnown), ...all.filter((algorithm) => !isKnown(algorithm))];
+}
+function connectionOver(client, opened, name) {
+    let lost = '';
+    client.on('error', (error) => {
+        lost ||= error.message;
+    });
+    client.on('close', () => {
+        lost ||= 'the connection was closed';
+    });
+    return {
+        name,
+        execute: (command, options) => execute(client, command, options, () => lost),
+        close() {
+            for (const one of opened.toReversed())
+                one.end();
+        },
+    };
+}
+function execute(client, command, options, lostReason) {
+    return new Promise((resolve) => {
+        let code;
+        let ended = false;
+        const finish = (exit) => {
+            if (ended)
+                return;
+            ended = true;
+            clearTimeout(late);
+            client.removeListener('close', onLost);
+            resolve(exit);
+        };
+        const onLost = () => finish({ lost: lostReason() || 'the connection was closed' });
+        const late = setTimeout(() => {
+            finish({ lost: `no end within ${options.deadlineSeconds} s` });
+            client.destroy();
+        }, options.deadlineSeconds * 1000);
+        client.once('close', onLost);
+        if (lostReason())
+            return onLost();
+        client.exec(command, (error, channel) => {
+            if (error)
+                return finish({ lost: error.message });
+            // Both streams are drained whatever comes, or a full window would stop the command.
+            channel.on('data', options.onStdout);
+            channel.stderr.on('data', options.onStderr);
+            channel.on('exit', (status) => {
+                if (status !== null)
+                    code = status;
+            });
+            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'it ended without an exit code' } : { code }));
+            options.input.on('error', (reason) => {
+                // Half an input must not pass for a whole one: the command is left without its end.
+                finish({ lost: messageOf(reason) });
+                channel.destroy();
+            });
+            options.input.pipe(channel);
+        });
+    });
+}
+
+;// CONCATENATED MODULE: ./lib/commands/target.js
+
+
+/**
+ * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
+ * the chains of another one.
+ * @throws Problem when nothing answers to what was named
+ */
+async function resolveTarget(listing, repo, repository, target) {
+    const ours = listing.heads.filter((head) => head.repository === repository);
+    switch (target.kind) {
+        case 'live':
+            return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
+        case 'pull request':
+            return ours.filter((head) => head.pullRequests.includes(target.number));
+        case 'named': {
+            const found = await named(ours, repo, target.text.trim());
+            if (found.length > 0)
+                return found;
+            throw new Problem(`there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
+        }
+        default:
+            return target;
+    }
+}
+async function named(heads, repo, text) {
+    const pull = /^#(\d{1,9})$/.exec(text)?.[1];
+    if (pull !== undefined)
+        return heads.filter((head) => head.pullRequests.includes(Number(pull)));
+    const exactly = heads.filter((head) => head.id === text);
+    if (exactly.length > 0)
+        return exactly;
+    // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
+    const parts = text.split(/[/?#]/);
+    const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
+    if (byPart.length > 0)
+        return byPart;
+    const byName = heads.filter((head) => head.name === text || head.path === text);
+    if (byName.length > 0)
+        return byName;
+    if (/^[0-9a-f]{4,40}$/.test(text)) {
+        const byCommit = heads.filter((head) => head.commit.startsWith(text));
+        if (byCommit.length > 0)
+            return byCommit;
+    }
+    const commit = await commitOf(repo, text);
+    return commit === undefined ? [] : heads.filter((head) => head.commit === commit);
+}
+/** The commit of a branch or tag, as far as the checkout knows it. */
+async function commitOf(repo, name) {
+    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or a path expression.
+    if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
+        return undefined;
+    for (const ref of [`refs/tags/${name}`, `refs/remotes/origin/${name}`, `refs/heads/${name}`]) {
+        try {
+            return (await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`])).toString().trim();
+        }
+        catch {
+            // not this kind of ref
+        }
+    }
+    return undefined;
+}
+/**
+ * The one chain that is to be changed: of several, the one that is in the queue.
+ * @throws Problem that names them when it is not clear which
+ */
+function theOne(heads, listing, what) {
+    const alive = heads.filter((head) => listing.queued.has(head.id));
+    const [one, ...others] = alive.length > 0 ? alive : heads;
+    if (one === undefined)
+        throw new Problem(`there is nothing to ${what}`);
+    if (others.length > 0)
+        throw new Problem(`say which chain to ${what}: ${[one, ...others].map((head) => head.id).join(', ')}`);
+    return one;
+}
+
+;// CONCATENATED MODULE: ./lib/commands/clusters.js
+
+
+
+
+// A chain that ended within this time still gets its last word from a status of all that is live.
+const LATELY_MINUTES = 2 * 24 * 60;
+/**
+ * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param repository `owner/name`, whose experiments these are
+ * @throws Problem when no cluster has any of what was named, or none could be asked
+ */
+async function onClusters(clusters, credentials, repo, repository, target, progress, act) {
+    if (clusters.length === 0)
+        throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
+    // What could not be asked or has nothing of it only matters when no other cluster has it.
+    const silent = [];
+    let found = false;
+    for (const cluster of clusters) {
+        progress(`asking ${cluster.login.user}@${cluster.login.host}`);
+        let connection;
+        try {
+            let heads;
+            let listing;
+            try {
+                connection = await connect(cluster, credentials);
+                listing = await listExperiments(connection, cluster, LATELY_MINUTES);
+                heads = await resolveTarget(listing, repo, repository, target);
+            }
+            catch (error) {
+                silent.push(messageOf(error));
+                continue;
+            }
+            // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
+            const here = heads.filter((head) => head.cluster === cluster.name || !clusters.some((other) => other.name === head.cluster));
+            if (here.length === 0)
+                continue;
+            found = true;
+            await act({ cluster, connection, listing, heads: here });
+        }
+        finally {
+            connection?.close();
+        }
+    }
+    if (!found && silent.length > 0)
+        throw new Problem([...new Set(silent)].join('\n'));
+    for (const problem of silent)
+        progress(problem);
+    if (!found && target.kind === 'pull request')
+        throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+}
+
 ;// CONCATENATED MODULE: ./lib/experiment/grid.js
 
 
@@ -76944,50 +78618,6 @@ function spelled(source, node) {
     return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-;// CONCATENATED MODULE: ./lib/experiment/identity.js
-
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
-const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
-const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
-function slugOf(name) {
-    const slug = name
-        .normalize('NFKD')
-        .replace(/[^A-Za-z0-9._-]+/g, '-')
-        .replace(/^[^A-Za-z0-9]+/, '');
-    if (slug === name && slug.length <= LONGEST_NAME)
-        return slug;
-    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
-    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
-    return `${cut || 'x'}-${hash}`;
-}
-/**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
- * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
- */
-function experimentId(name, commit, overridesHash = '', attempt = 1) {
-    if (!/^[0-9a-f]{40}$/.test(commit))
-        throw new RangeError(`'${commit}' is not a whole commit id`);
-    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
-        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
-    const parts = [slugOf(name), commit.slice(0, 12)];
-    if (overridesHash)
-        parts.push(overridesHash);
-    if (attempt > 1)
-        parts.push(`a${attempt}`);
-    return parts.join('-');
-}
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
-function wandbRunId(id, cell) {
-    return `${id}-${cell}`;
-}
-
 ;// CONCATENATED MODULE: ./lib/experiment/experiment.js
 
 
@@ -77119,482 +78749,6 @@ async function nameAt(repo, commit, path) {
     }
 }
 
-;// CONCATENATED MODULE: ./lib/report/markdown.js
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
-function plain(text) {
-    return text
-        .replace(/\s+/g, ' ')
-        .trim()
-        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
-        .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//');
-}
-/** Text from outside as inline code, which may stand in a table. */
-function code(text) {
-    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
-    if (line === '')
-        return '';
-    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    const space = longest > 0 ? ' ' : '';
-    return `${fence}${space}${line}${space}${fence}`;
-}
-/** A block of text as it is, whatever it holds. */
-function block(text, language = '') {
-    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
-}
-function table(head, rows) {
-    const line = (cells) => `| ${cells.join(' | ')} |`;
-    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-/** A part that is folded away until it is asked for. */
-function details(summary, body) {
-    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
-}
-/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
-function capped(text, most, notice) {
-    if (Buffer.byteLength(text) <= most)
-        return text;
-    const room = most - Buffer.byteLength(notice);
-    const cut = Buffer.from(text)
-        .subarray(0, room)
-        .toString()
-        .replace(/\uFFFD$/, '');
-    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
-}
-/** A number for reading: 1,234 or 0.5. */
-function amount(value) {
-    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-function count(number, one, many = `${one}s`) {
-    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/cost.js
-/**
- * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
- * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
- */
-function secondsOfTime(text) {
-    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
-    if (!match)
-        return undefined;
-    const [, days, a = '0', b, c] = match;
-    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
-    if (days !== undefined)
-        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
-    if (b === undefined)
-        return first * 60;
-    if (c === undefined)
-        return first * 60 + second;
-    return first * 3600 + second * 60 + third;
-}
-/** GPUs one task asks for, as far as its options say; 0 when they name none. */
-function gpusPerTask(slurm) {
-    const number = (name, otherwise) => {
-        const value = slurm.get(name);
-        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
-    };
-    const nodes = number('nodes', 1);
-    const gres = slurm.get('gres');
-    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
-    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
-}
-/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
-function countOf(text) {
-    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
-    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
-}
-/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
-function gpusInGres(text) {
-    return text
-        .split(',')
-        .map((part) => part.trim().replace(/\(.*\)$/, ''))
-        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
-        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
-}
-/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-function gpuHours(settings, cells, steps) {
-    const time = settings.slurm.get('time');
-    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    return seconds === undefined ? undefined : (gpusPerTask(settings.slurm) * cells * steps * seconds) / 3600;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/wandb.js
-
-/**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
- */
-function wandbLinks(wandb, id, cells) {
-    if (wandb.entity === undefined || wandb.project === undefined)
-        return undefined;
-    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
-    return {
-        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
-        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/commands/command.js
-
-
-
-
-
-/** What a report says whatever the command was. */
-async function reportBasis(order, places, plan) {
-    const { experiment, launcher, repo } = order;
-    return {
-        id: experiment.id,
-        name: experiment.name,
-        commit: experiment.commit,
-        subject: await subjectOf(repo, experiment.commit),
-        path: experiment.path,
-        overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
-        cluster: experiment.cluster?.name,
-        slurm: [...experiment.settings.slurm],
-        cells: experiment.cells.map(({ number, choices, nSteps }) => ({ number, choices: Object.fromEntries(choices), nSteps })),
-        steps: Math.max(...plan.submissions.map((submission) => submission.step)),
-        gpuHours: gpuHours(experiment.settings, experiment.cells.length, experiment.settings.chain.nJobs),
-        places: {
-            experiment: experimentDirectory(places, experiment.id),
-            checkpoints: `${places.save}/${experiment.id}`,
-        },
-        wandb: wandbLinks(experiment.settings.wandb, experiment.id, experiment.cells.length),
-        launcher,
-        submissions: plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args })),
-    };
-}
-/** What a person should know about the code that goes to the cluster. */
-function notesOnCode(code) {
-    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
-    return [
-        ...(code.submodules.length > 0
-            ? [
-                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
-            ]
-            : []),
-        ...(code.lfsPointers.length > 0
-            ? [
-                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
-            ]
-            : []),
-    ];
-}
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
-function notesOnSettings(experiment, secrets) {
-    const { slurm, env, chain } = experiment.settings;
-    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
-    return [
-        ...(slurm.has('job-name')
-            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
-            : []),
-        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
-            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
-            : []),
-        ...(mode === 'offline'
-            ? [
-                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
-            ]
-            : []),
-    ];
-}
-
-;// CONCATENATED MODULE: ./lib/commands/launch.js
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-// How often a launch looks anew when another one of the same experiment got in between.
-const LOOKS = 3;
-/**
- * Puts the chain of an experiment in the queue, or finds it there.
- * @throws Problem when nothing was submitted, with why; Unknown when the connection broke during the submission
- */
-async function launch(order) {
-    const { experiment, credentials } = order;
-    const { cluster } = experiment;
-    if (cluster === undefined)
-        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
-    if (credentials === undefined)
-        throw new Problem('there is no ssh-key to log in with');
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    order.progress(`connecting to ${cluster.login.user}@${cluster.login.host}`);
-    const connection = await connect(cluster, credentials);
-    try {
-        for (let look = 1;; look += 1) {
-            // Who came in between has begun the new attempt that was asked for.
-            const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
-            const report = await launchOver(connection, cluster, { ...order, mode }, code);
-            if (report !== undefined)
-                return report;
-            if (look === LOOKS)
-                throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
-        }
-    }
-    finally {
-        connection.close();
-    }
-}
-const NOTHING_THERE = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, cellsDone: 0 };
-function intentOf(order, seen, completing) {
-    const { mode, launcher } = order;
-    const ours = (launch) => launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
-    const newest = asAttempt(order.experiment, seen.attempt);
-    // A workflow run that is run again asks for what it has got already.
-    if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
-        const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
-        return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
-    }
-    const launches = seen.manifest?.launches ?? [];
-    if (mode === 'extend') {
-        if (launches.length === 0)
-            throw new Problem(`there is no chain of ${newest.id} to extend; launch it first`);
-        const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
-        if (done === undefined)
-            return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
-        return {
-            experiment: newest,
-            there: seen,
-            extend: false,
-            completes: false,
-            notes: ['This workflow run has extended the chain already.'],
-        };
-    }
-    // Steps that were asked for and refused for want of room, or lost with their launcher.
-    const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
-    if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
-        const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
-        return { experiment: launch_withLength(newest, missing), there: seen, extend: true, completes: true, notes };
-    }
-    return { experiment: newest, there: seen, extend: false, completes: false, notes: [] };
-}
-function launch_withLength(experiment, nJobs) {
-    const { settings } = experiment;
-    return { ...experiment, settings: { ...settings, chain: { ...settings.chain, nJobs } } };
-}
-/**
- * One look and one submission; undefined when another launch came between the two.
- * @param completing whether steps that are missing in a chain that is alive are to be added
- */
-async function launchOver(connection, cluster, order, code, completing = true) {
-    const { progress, signal } = order;
-    const seen = await probe(connection, cluster, order.experiment, code);
-    const { places } = seen;
-    const { experiment, there, extend, completes, notes: intentNotes } = intentOf(order, seen, completing);
-    const earlier = there.manifest?.launches ?? [];
-    const name = nextLaunch(there.ledger, earlier);
-    const plan = planOf(experiment, places, name, extend && there.queued);
-    const manifest = manifestOf(experiment, code, places, plan, {
-        ...order.launcher,
-        command: order.mode,
-        slurm: seen.slurm,
-        sbatchVariables: seen.sbatchVariables,
-        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
-    }, earlier);
-    if (there.manifest !== undefined)
-        refuseOther(there.manifest, manifest, places, cluster);
-    const basis = await reportBasis({ ...order, experiment }, places, plan);
-    if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
-        progress(`${experiment.id} is complete`);
-        return {
-            ...basis,
-            command: 'launch',
-            state: 'complete',
-            launcher: earlier.at(-1) ?? basis.launcher,
-            steps: Math.max(...earlier.flatMap((one) => one.steps)),
-            jobs: [],
-            submissions: [],
-            commands: undefined,
-            notes: [],
-        };
-    }
-    // A chain that is there already may itself be what fills a limit.
-    if (extend || !there.queued) {
-        // What completes a chain takes what room there is.
-        if (!order.keep && !completes)
-            refuseWithoutRoom(seen.limits, experiment, cluster);
-        if (!seen.testOnly.accepted && !completes)
-            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
-    }
-    if (!seen.codeStaged) {
-        progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
-    }
-    progress(`staging ${experiment.id}`);
-    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
-        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
-        }
-    }
-    await order.beforeSubmit();
-    if (signal.aborted)
-        throw new Problem('stopped before the first submission; nothing is in the queue');
-    const notes = [
-        ...intentNotes,
-        ...notesOnCode(code),
-        ...notesOnSettings(experiment, order.secrets),
-        ...(seen.sbatchVariables.length > 0
-            ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
-            : []),
-    ];
-    const total = plan.submissions.length;
-    let submitted = 0;
-    const onAnswer = ({ key, values }) => {
-        if (key === 'submitted')
-            progress(`step ${values[0]}: job ${values[2]} (${++submitted} of ${total})`);
-        else if (key === 'note') {
-            progress(values[0] ?? '');
-            notes.push(values[0] ?? '');
-        }
-        else if (key === 'waiting')
-            progress(`another launch of ${experiment.id} is under way (${values[0]}); waiting for it`);
-    };
-    const result = await submit_submit(connection, cluster, {
-        experiment,
-        plan,
-        places,
-        ledgerLines: there.ledgerLines,
-        secrets: order.secrets,
-        manifest: `${JSON.stringify(manifest)}\n`,
-        holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
-        extend,
-        keep: order.keep,
-    }, onAnswer, signal);
-    switch (result.kind) {
-        case 'changed':
-            return undefined;
-        case 'refused':
-            if (completes) {
-                progress(`there is no room yet for the missing steps: ${result.why}`);
-                return launchOver(connection, cluster, order, code, false);
-            }
-            throw new Problem(`the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing of it has run. It would have been ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`);
-        case 'stuck':
-            throw new Problem(`the launch of ${experiment.id} failed (${result.why}) and jobs ${result.jobs.join(' ')} could not be cancelled. They are held, so they do not run; cancel them with: scancel ${result.jobs.join(' ')}`);
-        case 'alive':
-            return {
-                ...basis,
-                command: 'launch',
-                state: 'alive',
-                // Who put it there, not who asked again.
-                launcher: earlier.at(-1) ?? basis.launcher,
-                steps: Math.max(...result.jobs.map((job) => job.step)),
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        case 'submitted':
-            if (result.held !== undefined) {
-                notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
-            }
-            if (result.cut !== undefined) {
-                const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
-                notes.push(`Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`);
-            }
-            return {
-                ...basis,
-                command: 'launch',
-                state: extend && there.queued ? 'extended' : 'submitted',
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        default:
-            return result;
-    }
-}
-/** @throws Problem when the record on the cluster is not of what is being launched */
-function refuseOther(found, expected, places, cluster) {
-    const different = manifestDifferences(found, expected);
-    if (different.length === 0)
-        return;
-    throw new Problem(`the manifest of ${expected.id} on ${cluster.name} (${experimentDirectory(places, expected.id)}/manifest.json) is not of what this commit gives:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Put it right, or begin a new attempt (command restart). Nothing was submitted`);
-}
-/** @throws Problem with the sum when the limits that can be read have no room for the chain */
-function refuseWithoutRoom(limits, experiment, cluster) {
-    const { nJobs } = experiment.settings.chain;
-    const cells = experiment.cells.length;
-    const over = exceeded(limits, cells * nJobs);
-    const [tightest] = over;
-    if (tightest === undefined)
-        return;
-    const fitting = Math.max(0, Math.floor((tightest.most - tightest.used) / cells));
-    throw new Problem(`${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${cluster.name}: ${over.map(({ name, most, used }) => `${name} is ${most}, and ${used} are in the queue`).join('; ')}. ${fitting > 0 ? `A chain of ${count(fitting, 'step')} would fit, and 'partial: keep' queues as much as does` : 'Not one step would fit'}. Nothing was submitted`);
-}
-function megabytes(bytes) {
-    return `${(bytes / 1e6).toFixed(1)} MB`;
-}
-/** Says how far an upload is, at every tenth of it that takes a megabyte or more. */
-function uploadProgress(total, progress) {
-    const stride = Math.max(total / 10, 1e6);
-    let next = stride;
-    return (sent) => {
-        if (sent < next || sent >= total)
-            return;
-        progress(`sent ${megabytes(sent)} of ${megabytes(total)}`);
-        next = sent + stride;
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/commands/plan.js
-
-
-
-
-
-
-
-/**
- * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
- * @throws Problem for all that would make a launch fail before its first sbatch
- */
-async function plan(order) {
-    const { experiment, credentials, progress } = order;
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    for (const cell of experiment.cells)
-        cell.config(); // what cannot be written is better known now
-    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
-    let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
-    let next;
-    if (experiment.cluster === undefined || credentials === undefined) {
-        notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
-    }
-    else {
-        progress(`asking ${experiment.cluster.name}`);
-        const connection = await connect(experiment.cluster, credentials);
-        try {
-            const seen = await probe(connection, experiment.cluster, experiment, code);
-            if (!seen.testOnly.accepted)
-                throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
-            places = seen.places;
-            next = nextLaunch(seen.ledger);
-            notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
-            notes.push(`The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`);
-        }
-        finally {
-            connection.close();
-        }
-    }
-    const planned = planOf(experiment, places, next);
-    return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
-}
-
 ;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
 
 
@@ -77720,181 +78874,413 @@ function hopOf(text, defaultUser, field) {
     return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
 }
 
-;// CONCATENATED MODULE: ./lib/report/render.js
+;// CONCATENATED MODULE: ./lib/commands/extend.js
 
 
-/** Finds the comment of an experiment again. */
-function markerOf(id) {
-    return `<!-- slurm-chain ${id} -->`;
+
+
+
+/**
+ * The experiment of a record on the cluster, read again from its commit, with the length its chain is to grow by.
+ * @throws Problem when the commit cannot be had, when it no longer gives this experiment, or when there is a newer attempt
+ */
+async function extendedExperiment(repo, head, listing, chain, token) {
+    const same = (other) => other.commit === head.commit && other.name === head.name && JSON.stringify(other.overrides) === JSON.stringify(head.overrides);
+    const newer = listing.heads.find((other) => same(other) && other.attempt > head.attempt);
+    if (newer !== undefined)
+        throw new Problem(`${head.id} has a newer attempt, ${newer.id}; extend that one`);
+    const pulls = head.pullRequests.map((number) => `refs/pull/${number}/head`);
+    await ensureCommit(repo, head.commit, pulls, token);
+    const kept = head.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
+    const overrides = [...head.overrides.map(overrideOf), ...kept, ...chain];
+    const experiment = await loadExperiment(repo, head.commit, await repoConfigAt(repo, head.commit), head.path, overrides);
+    const found = asAttempt(experiment, head.attempt).id;
+    if (found !== head.id) {
+        throw new Problem(`${head.path} at ${head.commit.slice(0, 12)} gives ${found} (overrides ${hashOfOverrides(overrides) || 'none'}), not ${head.id}`);
+    }
+    return experiment;
 }
-// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
-const COMMENT_BYTES = 65_000;
-const SUMMARY_BYTES = 1_000_000;
-const CELLS_IN_COMMENT = 30;
-const CELLS_IN_LAYOUT = 3;
-/** The comment on the pull request. A report that is too large for one loses cells first, whole rows at a time. */
-function renderComment(report) {
-    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...parts(report, shown)].join('\n\n'));
-    const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
-    return fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut here: the whole report is in the summary of the workflow run._\n');
+/** An override as a manifest has it: it was good once, so it may bring in its path. */
+function overrideOf(text) {
+    const equals = text.indexOf('=');
+    return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
 }
-/** The step summary: the same with every cell in it. */
-function renderSummary(report) {
-    return capped(parts(report, 5000).join('\n\n'), SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
-}
-function parts(report, cellsShown) {
-    return [
-        `### ${report.id}: ${headline(report)}`,
-        facts(report),
-        ...(report.jobs.length > 0 ? [steps(report)] : []),
-        cells(report, cellsShown),
-        ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
-        details('checkpoint layout', layout(report)),
-        ...(report.jobs.length > 0 ? [details('chain diagram', diagram(report))] : []),
-        ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
-        ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
-    ];
-}
-function headline(report) {
-    switch (report.state) {
-        case 'planned':
-            return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
-        case 'submitted':
-            return `submitted, ${count(report.steps, 'step')}`;
-        case 'extended':
-            return `extended to ${count(report.steps, 'step')}`;
-        case 'complete':
-            return 'complete: every cell is done, nothing was submitted';
-        case 'alive':
-            return 'in the queue already; nothing new was submitted';
-        default:
-            return report.state;
+
+;// CONCATENATED MODULE: ./lib/commands/launch.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+// How often a launch looks anew when another one of the same experiment got in between.
+const LOOKS = 3;
+/**
+ * Puts the chain of an experiment in the queue, or finds it there.
+ * @throws Problem when nothing was submitted, with why; Unknown when the connection broke during the submission
+ */
+async function launch(order) {
+    const { experiment, credentials } = order;
+    const { cluster } = experiment;
+    if (cluster === undefined)
+        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
+    if (credentials === undefined)
+        throw new Problem('there is no ssh-key to log in with');
+    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+    order.progress(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+    const connection = await connect(cluster, credentials);
+    try {
+        for (let look = 1;; look += 1) {
+            // Who came in between has begun the new attempt that was asked for.
+            const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
+            const report = await launchOver(connection, cluster, { ...order, mode }, code);
+            if (report !== undefined)
+                return await withStatus(connection, cluster, report);
+            if (look === LOOKS)
+                throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
+        }
+    }
+    finally {
+        connection.close();
     }
 }
-function facts(report) {
-    const { repository, actor, runUrl, at } = report.launcher;
-    const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
-        .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
-        .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
-    const size = `${count(report.cells.length, 'cell')} × ${count(report.steps, 'step')}`;
-    const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
-    const rows = [
-        [
-            'commit',
-            `${render_link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`)} ${plain(report.subject)} · ${code(report.path)}`,
-        ],
-        ...(report.overrides.length > 0 ? [['overrides', report.overrides.map(code).join(' ')]] : []),
-        ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
-        ['size', `${size} · ${cost}`],
-        ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
-        [
-            report.state === 'planned' ? 'asked by' : 'launched',
-            `${plain(actor)}${runUrl && `, [run ${runUrl.split('/').at(-1) ?? ''}](${runUrl})`}, ${at.slice(0, 16).replace('T', ' ')} UTC`,
-        ],
+const NOTHING_THERE = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, cellsDone: 0 };
+function intentOf(order, seen, completing) {
+    const { mode, launcher } = order;
+    const ours = (launch) => launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
+    const newest = asAttempt(order.experiment, seen.attempt);
+    // A workflow run that is run again asks for what it has got already.
+    if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
+        const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
+        return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
+    }
+    const launches = seen.manifest?.launches ?? [];
+    if (mode === 'extend') {
+        if (launches.length === 0)
+            throw new Problem(`there is no chain of ${newest.id} to extend; launch it first`);
+        const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
+        if (done === undefined)
+            return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
+        return {
+            experiment: newest,
+            there: seen,
+            extend: false,
+            completes: false,
+            notes: ['This workflow run has extended the chain already.'],
+        };
+    }
+    // Steps that were asked for and refused for want of room, or lost with their launcher.
+    const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
+    if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
+        const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
+        return { experiment: launch_withLength(newest, missing), there: seen, extend: true, completes: true, notes };
+    }
+    return { experiment: newest, there: seen, extend: false, completes: false, notes: [] };
+}
+function launch_withLength(experiment, nJobs) {
+    const { settings } = experiment;
+    return { ...experiment, settings: { ...settings, chain: { ...settings.chain, nJobs } } };
+}
+/**
+ * One look and one submission; undefined when another launch came between the two.
+ * @param completing whether steps that are missing in a chain that is alive are to be added
+ */
+async function launchOver(connection, cluster, order, code, completing = true) {
+    const { progress, signal } = order;
+    const seen = await probe(connection, cluster, order.experiment, code);
+    const { places } = seen;
+    const { experiment, there, extend, completes, notes: intentNotes } = intentOf(order, seen, completing);
+    const earlier = there.manifest?.launches ?? [];
+    const name = nextLaunch(there.ledger, earlier);
+    const plan = planOf(experiment, places, name, extend && there.queued);
+    const manifest = manifestOf(experiment, code, places, plan, await subjectOf(order.repo, experiment.commit), {
+        ...order.launcher,
+        command: order.mode,
+        slurm: seen.slurm,
+        sbatchVariables: seen.sbatchVariables,
+        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
+    }, earlier);
+    if (there.manifest !== undefined)
+        refuseOther(there.manifest, manifest, places, cluster);
+    const basis = { ...reportBasis(manifest), submissions: submissionsOf(plan) };
+    // Who put it there, not who asks again.
+    const basisThere = reportBasis(there.manifest ?? manifest);
+    if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
+        progress(`${experiment.id} is complete`);
+        return {
+            ...basisThere,
+            command: 'launch',
+            state: 'complete',
+            jobs: [],
+            submissions: [],
+            commands: undefined,
+            notes: [],
+        };
+    }
+    // A chain that is there already may itself be what fills a limit.
+    if (extend || !there.queued) {
+        // What completes a chain takes what room there is.
+        if (!order.keep && !completes)
+            refuseWithoutRoom(seen.limits, experiment, cluster);
+        if (!seen.testOnly.accepted && !completes)
+            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+    }
+    if (!seen.codeStaged) {
+        progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
+        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
+    }
+    progress(`staging ${experiment.id}`);
+    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
+        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
+        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
+            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
+        }
+    }
+    await order.beforeSubmit();
+    if (signal.aborted)
+        throw new Problem('stopped before the first submission; nothing is in the queue');
+    const notes = [
+        ...intentNotes,
+        ...notesOnCode(code),
+        ...notesOnSettings(experiment, order.secrets),
+        ...(seen.sbatchVariables.length > 0
+            ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
+            : []),
     ];
-    return table(['', ''], rows);
+    const total = plan.submissions.length;
+    let submitted = 0;
+    const onAnswer = ({ key, values }) => {
+        if (key === 'submitted')
+            progress(`step ${values[0]}: job ${values[2]} (${++submitted} of ${total})`);
+        else if (key === 'note') {
+            progress(values[0] ?? '');
+            notes.push(values[0] ?? '');
+        }
+        else if (key === 'waiting')
+            progress(`another launch of ${experiment.id} is under way (${values[0]}); waiting for it`);
+    };
+    const result = await submit_submit(connection, cluster, {
+        experiment,
+        plan,
+        places,
+        ledgerLines: there.ledgerLines,
+        secrets: order.secrets,
+        manifest: `${JSON.stringify(manifest)}\n`,
+        holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
+        extend,
+        keep: order.keep,
+    }, onAnswer, signal);
+    switch (result.kind) {
+        case 'changed':
+            return undefined;
+        case 'refused':
+            if (completes) {
+                progress(`there is no room yet for the missing steps: ${result.why}`);
+                return launchOver(connection, cluster, order, code, false);
+            }
+            throw new Problem(`the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing of it has run. It would have been ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`);
+        case 'stuck':
+            throw new Problem(`the launch of ${experiment.id} failed (${result.why}) and jobs ${result.jobs.join(' ')} could not be cancelled. They are held, so they do not run; cancel them with: scancel ${result.jobs.join(' ')}`);
+        case 'alive':
+            return {
+                ...basisThere,
+                submissions: [],
+                command: 'launch',
+                state: 'alive',
+                steps: Math.max(...result.jobs.map((job) => job.step)),
+                jobs: result.jobs,
+                commands: commandsFor(places, experiment.id, result.jobs),
+                notes,
+            };
+        case 'submitted':
+            if (result.held !== undefined) {
+                notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
+            }
+            if (result.cut !== undefined) {
+                const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
+                notes.push(`Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`);
+            }
+            return {
+                ...basis,
+                command: 'launch',
+                state: extend && there.queued ? 'extended' : 'submitted',
+                jobs: result.jobs,
+                commands: commandsFor(places, experiment.id, result.jobs),
+                notes,
+            };
+        default:
+            return result;
+    }
 }
-function server(runUrl) {
-    return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
+/** @throws Problem when the record on the cluster is not of what is being launched */
+function refuseOther(found, expected, places, cluster) {
+    const different = manifestDifferences(found, expected);
+    if (different.length === 0)
+        return;
+    throw new Problem(`the manifest of ${expected.id} on ${cluster.name} (${experimentDirectory(places, expected.id)}/manifest.json) is not of what this commit gives:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Put it right, or begin a new attempt (command restart). Nothing was submitted`);
 }
-function render_link(text, address) {
-    return address ? `[${text}](${address})` : text;
+/** @throws Problem with the sum when the limits that can be read have no room for the chain */
+function refuseWithoutRoom(limits, experiment, cluster) {
+    const { nJobs } = experiment.settings.chain;
+    const cells = experiment.cells.length;
+    const over = exceeded(limits, cells * nJobs);
+    const [tightest] = over;
+    if (tightest === undefined)
+        return;
+    const fitting = Math.max(0, Math.floor((tightest.most - tightest.used) / cells));
+    throw new Problem(`${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${cluster.name}: ${over.map(({ name, most, used }) => `${name} is ${most}, and ${used} are in the queue`).join('; ')}. ${fitting > 0 ? `A chain of ${count(fitting, 'step')} would fit, and 'partial: keep' queues as much as does` : 'Not one step would fit'}. Nothing was submitted`);
 }
-function wandbLine(wandb) {
-    const shown = wandb.runs.slice(0, 8).map((run, cell) => `[cell ${cell}](${run})`);
-    const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
-    return [`[group](${wandb.group})`, ...shown, ...more].join(' · ');
+function megabytes(bytes) {
+    return `${(bytes / 1e6).toFixed(1)} MB`;
 }
-function steps(report) {
-    const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
-        const [first, ...others] = jobs;
-        const last = others.at(-1);
-        const waiting = first?.after !== undefined;
-        return [
-            String(step),
-            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
-            first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
-            first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
-            waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
-        ];
+/** Says how far an upload is, at every tenth of it that takes a megabyte or more. */
+function uploadProgress(total, progress) {
+    const stride = Math.max(total / 10, 1e6);
+    let next = stride;
+    return (sent) => {
+        if (sent < next || sent >= total)
+            return;
+        progress(`sent ${megabytes(sent)} of ${megabytes(total)}`);
+        next = sent + stride;
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/plan.js
+
+
+
+
+
+
+
+
+
+/**
+ * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
+ * @throws Problem for all that would make a launch fail before its first sbatch
+ */
+async function plan(order) {
+    const { experiment, credentials, progress } = order;
+    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+    for (const cell of experiment.cells)
+        cell.config(); // what cannot be written is better known now
+    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
+    let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
+    let next;
+    if (experiment.cluster === undefined || credentials === undefined) {
+        notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
+    }
+    else {
+        progress(`asking ${experiment.cluster.name}`);
+        const connection = await connect(experiment.cluster, credentials);
+        try {
+            const seen = await probe(connection, experiment.cluster, experiment, code);
+            if (!seen.testOnly.accepted)
+                throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
+            places = seen.places;
+            next = nextLaunch(seen.ledger);
+            notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
+            notes.push(`The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`);
+        }
+        finally {
+            connection.close();
+        }
+    }
+    const planned = planOf(experiment, places, next);
+    const launch = { ...order.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' };
+    const manifest = manifestOf(experiment, code, places, planned, await subjectOf(order.repo, experiment.commit), launch, []);
+    return {
+        ...reportBasis(manifest),
+        command: 'plan',
+        state: 'planned',
+        submissions: submissionsOf(planned),
+        jobs: [],
+        commands: undefined,
+        notes,
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/wait.js
+
+// Gently: what a person waits for takes hours, and the controller serves everybody.
+const FIRST_PAUSE_SECONDS = 10;
+const LONGEST_PAUSE_SECONDS = 300;
+/**
+ * Looks again and again until the chains have started or finished, with longer and longer pauses, and says so only when
+ * something changed.
+ * @param look one look at all of them
+ * @param timeoutSeconds after which it gives up waiting; the jobs go on
+ */
+async function waitFor(goal, look, timeoutSeconds, signal, progress) {
+    const end = Date.now() + timeoutSeconds * 1000;
+    let said = '';
+    for (let pause = FIRST_PAUSE_SECONDS;; pause = Math.min(pause * 1.5, LONGEST_PAUSE_SECONDS)) {
+        const reports = await look();
+        const line = reports.map(renderLine).join('; ');
+        if (line !== said)
+            progress(line);
+        said = line;
+        if (reports.every((report) => isReached(goal, report)))
+            return { reports, how: 'reached' };
+        if (signal.aborted)
+            return { reports, how: 'interrupted' };
+        const left = end - Date.now();
+        if (left <= 0)
+            return { reports, how: 'timed out' };
+        await sleep(Math.min(pause * 1000, left), signal);
+    }
+}
+function isReached(goal, { status }) {
+    const state = status?.state;
+    switch (state) {
+        case 'complete':
+        case 'ended':
+        case 'failed':
+            return true;
+        case 'running':
+            return goal === 'started';
+        case 'waiting':
+            // Between two steps nothing runs, and the chain has started all the same.
+            return goal === 'started' && (status?.cells ?? []).some((cell) => cell.newest !== undefined);
+        case 'unknown':
+        case undefined:
+            return false;
+        default:
+            return state;
+    }
+}
+function sleep(milliseconds, signal) {
+    return new Promise((resolve) => {
+        const done = () => {
+            clearTimeout(timer);
+            signal.removeEventListener('abort', done);
+            resolve();
+        };
+        const timer = setTimeout(done, milliseconds);
+        signal.addEventListener('abort', done);
+        if (signal.aborted)
+            done();
     });
-    return table(['step', 'job', 'after', 'tasks', 'state'], rows);
-}
-function cells(report, shown) {
-    const rows = report.cells.slice(0, shown).map((cell) => [
-        String(cell.number),
-        Object.entries(cell.choices)
-            .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
-            .join(' ') || 'no grid',
-        cell.nSteps === undefined ? '' : amount(cell.nSteps),
-    ]);
-    const all = table(['cell', 'grid', 'steps to train'], rows);
-    const missing = report.cells.length - rows.length;
-    const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
-    return rows.length > 8 ? details(`${count(report.cells.length, 'cell')}`, all + note) : all + note;
-}
-function layout(report) {
-    const last = report.cells.length - 1;
-    const listed = report.cells.slice(0, CELLS_IN_LAYOUT).map((cell) => cell.number);
-    const lines = [
-        `${report.places.checkpoints}/`,
-        '├── .chain/manifest.json    what was launched',
-        '├── .chain/{cell}.jsonl     every task that ran',
-        ...listed.map((cell, index) => `${index === listed.length - 1 && cell === last ? '└' : '├'}── ${cell}/step_*`),
-        ...(last >= CELLS_IN_LAYOUT ? [`└── … ${last}/step_*`] : []),
-        '',
-        `${report.places.experiment}/`,
-        '├── manifest.json  ledger.jsonl  job.sh  run.sh',
-        '├── code/          a copy of the commit, where jobs start',
-        '├── configs/       config_{cell}.yaml',
-        '└── logs/          {step}_{job}_{cell}.out',
-    ];
-    return block(lines.join('\n'));
-}
-function diagram(report) {
-    const shown = report.jobs.slice(0, 40);
-    const node = (job) => `j${job}`;
-    const lines = [
-        'flowchart LR',
-        ...shown.map((job) => `  ${node(job.job)}["step ${job.step}<br/>job ${job.job}"]`),
-        ...shown
-            .filter((job) => shown.some((other) => other.job === job.after))
-            .map((job) => `  ${node(job.after ?? '')} -- afterany --> ${node(job.job)}`),
-    ];
-    return block(lines.join('\n'), 'mermaid');
-}
-function onTheCluster(commands) {
-    return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
-}
-function sbatchLines(report) {
-    // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
-    const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
-    const lines = shown.map((submission) => {
-        const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${render_word(value)}`);
-        return [...environment, 'sbatch --parsable', ...submission.arguments.map(render_word), `${render_word(report.places.experiment)}/job.sh`].join(' ');
-    });
-    const more = report.submissions.length > shown.length
-        ? `\n\n… and ${count(report.submissions.length - shown.length, 'more step')} like the last.`
-        : '';
-    return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
-}
-/** A shell word, quoted only where it has to be. */
-function render_word(text) {
-    return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
-}
-/** Finds the comment that says why a launch asked for by label did not happen. */
-const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
-function renderProblem(label, messages) {
-    const body = [
-        PROBLEM_MARKER,
-        `### Not launched: label ${code(label)}`,
-        ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
-        'Set the label again once this is mended.',
-    ];
-    return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
 }
 
 ;// CONCATENATED MODULE: ./lib/main.js
+
+
+
+
+
+
 
 
 
@@ -77919,12 +79305,13 @@ async function run() {
     }
     try {
         const inputs = readInputs();
-        const request = requestOf({
+        const runner = {
             eventName: github_context.eventName,
             payload: github_context.payload,
             sha: github_context.sha ?? '',
             actors: [github_context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
-        }, inputs);
+        };
+        const request = await requestOrAnswer(runner, inputs);
         if ('nothing' in request) {
             info(`Nothing to do: ${request.nothing}.`);
             return;
@@ -77935,50 +79322,144 @@ async function run() {
         fail(error);
     }
 }
+/** What the event asks for; a comment with a command that is none is answered here, to people who may ask. */
+async function requestOrAnswer(runner, inputs) {
+    try {
+        return requestOf(runner, inputs);
+    }
+    catch (error) {
+        const { issue, comment } = github_context.payload;
+        if (!(error instanceof UnknownCommand) || issue === undefined || comment === undefined)
+            throw error;
+        const api = apiWith(inputs.token);
+        await requireWrite(api, github_context.repo, [String(comment['user']?.login ?? '')]);
+        await answerUnknown(api, github_context.repo, issue.number, comment.id, error.message);
+        return { nothing: error.message };
+    }
+}
 async function serve(inputs, request, signal) {
     const name = github_context.repo;
-    if (inputs.sshKey.trim() === '' && request.command !== 'plan')
+    const hasKey = inputs.sshKey.trim() !== '';
+    if (!hasKey && request.command !== 'plan')
         throw noKey(request);
     if (inputs.token === '')
         throw new Problem('the input github-token is empty');
     const api = apiWith(inputs.token);
-    await requireWrite(api, name, request.actors);
-    if (request.pullRequest?.isFork && !inputs.allowForks) {
-        throw new Problem(`pull request #${request.pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
-    }
     const reports = [];
     const urls = [];
     const problems = [];
+    const done = async (report) => {
+        reports.push(report);
+        urls.push(...(await publish(api, name, request, report)));
+    };
+    await requireWrite(api, name, request.actors);
     try {
+        if (request.comment !== undefined)
+            await receipt(api, name, request.comment);
         const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd() };
-        await ensureCommit(repo, request.commit, request.refs, inputs.token);
-        const config = await repoConfigAt(repo, request.commit);
-        for (const path of await pathsOf(api, name, repo, config, request)) {
-            if (signal.aborted)
-                throw new Problem(`stopped before ${path}; nothing of it was submitted`);
-            try {
-                const report = await group(`${request.command} ${path}`, () => main_execute(api, name, repo, config, path, inputs, request, signal));
-                reports.push(report);
-                urls.push(await publish(api, name, request, report));
-            }
-            catch (error) {
-                problems.push(error);
-            }
-        }
+        const commit = await main_commitOf(api, name, request, inputs);
+        await ensureCommit(repo, commit, request.refs, inputs.token);
+        const config = await repoConfigAt(repo, commit);
+        const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
+        const session = { inputs, request, signal, api, name, repo, commit, config, credentials };
+        await main_execute(session, done, (problem) => problems.push(problem));
+        if (inputs.wait !== 'no' && reports.some((report) => report.command !== 'plan'))
+            await waitForAll(session, reports, done);
     }
     catch (error) {
         problems.push(error);
     }
-    await setOutputs(reports, urls, problems.length > 0);
-    if (request.pullRequest && request.label !== undefined)
-        await afterLabel(api, name, request.pullRequest.number, request.label, problems);
+    setOutputs(latest(reports), urls, problems.length > 0);
+    await answerRequest(api, name, request, problems);
     for (const problem of problems)
         fail(problem);
 }
-/** The experiments that are meant, by path. */
-async function pathsOf(api, name, repo, config, request) {
+async function main_execute(session, done, failed) {
+    const { request, signal } = session;
+    switch (request.command) {
+        case 'plan':
+        case 'launch':
+        case 'restart':
+            for (const path of await pathsOf(session)) {
+                if (signal.aborted)
+                    throw new Problem(`stopped before ${path}; nothing of it was submitted`);
+                try {
+                    await done(await group(`${request.command} ${path}`, () => launchPath(session, path)));
+                }
+                catch (error) {
+                    failed(error);
+                }
+            }
+            return;
+        case 'status':
+            return onFound(session, targetOf(request, true), async (found) => {
+                const { reports, problems } = await statusOfFound(session, found);
+                for (const report of reports)
+                    await done(report);
+                for (const problem of problems)
+                    failed(new Problem(problem));
+            });
+        case 'cancel':
+            return onFound(session, targetOf(request, false), async ({ connection, cluster, listing, heads }) => {
+                const queued = heads.filter((head) => listing.queued.has(head.id));
+                // Everything of a pull request, or what was named; one step or cell only of one chain.
+                const single = request.step !== undefined || request.cell !== undefined;
+                const chosen = single ? [theOne(heads, listing, 'cancel')] : queued.length > 0 ? queued : heads.slice(0, 1);
+                for (const experiment of chosen) {
+                    info(`cancelling ${experiment.id}`);
+                    const { workdir } = listing;
+                    const { step, cell } = request;
+                    const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
+                    await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: main_secretsOf(session.inputs) }));
+                }
+            });
+        case 'extend':
+            return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
+                const head = theOne(heads, listing, 'extend');
+                const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
+                const chain = given.some((one) => one.path === 'chain.n_jobs')
+                    ? given
+                    : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
+                const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
+                await done(await group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
+            });
+        case 'audit':
+            throw new Problem('audit is not there yet');
+        default:
+            return request.command;
+    }
+}
+/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
+async function main_commitOf(api, name, { pullRequest, commit, command }, { allowForks }) {
+    let { isFork } = pullRequest ?? {};
+    let head = commit;
+    if (pullRequest !== undefined && head === undefined) {
+        const now = await headOf(api, name, pullRequest.number);
+        [head, isFork] = [now.commit, now.isFork];
+        // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
+        if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
+            throw new Problem(`pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`);
+        }
+    }
+    if (pullRequest !== undefined && isFork && !allowForks) {
+        throw new Problem(`pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
+    }
+    if (head === undefined)
+        throw new Problem('the event names no commit');
+    return head;
+}
+async function receipt(api, name, comment) {
+    try {
+        await react(api, name, comment, 'eyes');
+    }
+    catch (error) {
+        warning(messageOf(error));
+    }
+}
+/** The experiments that are to be launched, by path. */
+async function pathsOf({ api, name, repo, commit, config, request }) {
     if (request.called !== undefined)
-        return [await findExperiment(repo, request.commit, config, request.called)];
+        return [await findExperiment(repo, commit, config, request.called)];
     if (request.pullRequest === undefined)
         return [];
     const changed = await changedFiles(api, name, request.pullRequest.number);
@@ -77988,91 +79469,108 @@ async function pathsOf(api, name, repo, config, request) {
     }
     return paths;
 }
-async function main_execute(api, name, repo, config, path, inputs, request, signal) {
-    // What a chain is made longer by is said each time; the yaml's own length is that of a whole chain.
-    const overrides = request.command === 'extend' && !request.overrides.some((override) => override.path === 'chain.n_jobs')
-        ? [...request.overrides, { path: 'chain.n_jobs', value: '1', mayAdd: true }]
-        : request.overrides;
-    const order = {
-        repo,
-        experiment: await loadExperiment(repo, request.commit, config, path, overrides),
-        launcher: {
-            actor: request.actors[0] ?? '',
-            runUrl: `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`,
-            repository: `${name.owner}/${name.repo}`,
-            pullRequest: request.pullRequest?.number,
-            at: new Date().toISOString(),
-        },
-        credentials: inputs.sshKey.trim() === '' ? undefined : { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase },
-        secrets: inputs.secrets,
-        progress: (line) => info(line),
-        signal,
+async function launchPath(session, path) {
+    const { repo, commit, config, request } = session;
+    const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
+    info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
+    return request.command === 'plan'
+        ? plan(orderOf(session, experiment))
+        : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
+}
+function launchOf(session, experiment, mode) {
+    return launch({
+        ...orderOf(session, experiment),
+        mode,
+        keep: session.inputs.keepPartial,
+        // An extension runs the commit of its chain, whatever the pull request has moved on to.
+        beforeSubmit: mode === 'extend' ? async () => { } : () => refuseMovedHead(session),
+    });
+}
+function orderOf({ repo, inputs, credentials, signal, request, name }, experiment) {
+    const launcher = {
+        actor: request.actors[0] ?? '',
+        runUrl: runUrl(name),
+        repository: `${name.owner}/${name.repo}`,
+        pullRequest: request.pullRequest?.number,
+        at: new Date().toISOString(),
     };
-    info(`${order.experiment.id}: ${order.experiment.cells.length} cells × ${order.experiment.settings.chain.nJobs} steps`);
-    switch (request.command) {
-        case 'plan':
-            return plan(order);
-        case 'launch':
-        case 'extend':
-        case 'restart':
-            return launch({
-                ...order,
-                mode: request.command,
-                keep: inputs.keepPartial,
-                beforeSubmit: () => refuseMovedHead(api, name, request),
-            });
-        default:
-            return request.command;
-    }
+    return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => info(line), signal };
+}
+function runUrl(name) {
+    return `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`;
 }
 /** What was approved is the commit the event names; a push since then is not. */
-async function refuseMovedHead(api, name, { pullRequest, commit }) {
-    if (pullRequest?.head === undefined)
+async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) {
+    if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined))
         return;
-    const now = await headOf(api, name, pullRequest.number);
+    const now = (await headOf(api, name, pullRequest.number)).commit;
     if (now !== commit) {
         throw new Problem(`pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`);
     }
 }
-/** Comment and summary. A comment that cannot be written hides nothing: the jobs are in the queue, and the summary says so. */
-async function publish(api, name, request, report) {
-    await summary.addRaw(`${renderSummary(report)}\n\n`).write();
-    try {
-        const numbers = request.pullRequest ? [request.pullRequest.number] : await pullRequestsWith(api, name, report.commit);
-        const urls = [];
-        for (const number of numbers)
-            urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
-        for (const url of urls)
-            info(`comment: ${url}`);
-        return urls.join(',');
-    }
-    catch (error) {
-        warning(`${messageOf(error)}. The report is in the summary of this run.`);
-        return '';
-    }
+/** @param whatever without a name and a pull request, everything that is live is meant */
+function targetOf({ target, pullRequest, command }, whatever) {
+    if (target !== undefined)
+        return { kind: 'named', text: target };
+    if (pullRequest !== undefined)
+        return { kind: 'pull request', number: pullRequest.number };
+    if (whatever)
+        return { kind: 'live' };
+    throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
-/** The label goes, so that setting it again asks again; a pull request says why a launch it asked for did not happen. */
-async function afterLabel(api, name, number, label, problems) {
-    try {
-        await removeLabel(api, name, number, label);
-        if (problems.length === 0)
-            await deleteComment(api, name, number, PROBLEM_MARKER);
-        else
-            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(label, problems.map(messageOf)));
-    }
-    catch (error) {
-        warning(messageOf(error));
-    }
+function onFound(session, target, act) {
+    const { config, credentials, repo, name, request } = session;
+    if (credentials === undefined)
+        throw noKey(request);
+    const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
+    const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
+    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), act);
 }
-async function setOutputs(reports, urls, failed) {
-    const lines = (of) => reports.map(of).join('\n');
-    setOutput('experiment-id', lines((report) => report.id));
-    setOutput('job-ids', lines((report) => report.jobs.map((job) => job.job).join(',')));
-    setOutput('checkpoint-dir', lines((report) => report.places.checkpoints));
-    setOutput('wandb-url', lines((report) => report.wandb?.group ?? ''));
-    setOutput('comment-url', urls.join('\n'));
-    setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
-    setOutput('report', reports);
+function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
+    const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
+    return status_status(connection, cluster, listing, ids, main_secretsOf(inputs));
+}
+function main_secretsOf(inputs) {
+    return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
+}
+/** Waits for what was launched or looked at, and says at the end how it stands. */
+async function waitForAll(session, reports, done) {
+    const { inputs, signal } = session;
+    const ids = [...new Set(reports.map((report) => report.id))];
+    if (inputs.wait === 'no' || ids.length === 0)
+        return;
+    const look = async () => {
+        const seen = [];
+        for (const id of ids) {
+            await onFound(session, { kind: 'named', text: id }, async (found) => {
+                seen.push(...(await statusOfFound(session, found)).reports);
+            });
+        }
+        return seen;
+    };
+    const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => info(line));
+    for (const report of waited.reports)
+        await done(report);
+    if (waited.how === 'timed out')
+        warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
+    if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
+        warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
+        const by = `cancelled workflow run ${runUrl(session.name)}`;
+        for (const id of ids) {
+            await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
+                for (const experiment of heads) {
+                    const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: main_secretsOf(inputs) };
+                    await done(await cancel(connection, cluster, order));
+                }
+            });
+        }
+    }
+    if (waited.reports.some((report) => report.state === 'failed'))
+        throw new Problem('a chain failed; its report says where');
+}
+/** The last report of each experiment. */
+function latest(reports) {
+    return [...new Map(reports.map((report) => [report.id, report])).values()];
 }
 function noKey(request) {
     const why = github_context.actor === 'dependabot[bot]'
@@ -78081,17 +79579,6 @@ function noKey(request) {
             ? ' Workflows of pull requests from forks get no secrets.'
             : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
     return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
-}
-function fail(error) {
-    if (!(error instanceof Problem)) {
-        setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain; with ACTIONS_STEP_DEBUG the stack is in the log`);
-        if (error instanceof Error && error.stack)
-            core_debug(error.stack);
-        return;
-    }
-    const { place } = error;
-    process.exitCode = 1;
-    core_error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
 }
 
 ;// CONCATENATED MODULE: ./lib/index.js
@@ -78147,7 +79634,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(3319);
+__nccwpck_require__(1139);
 
 module.exports = __webpack_exports__;
 /******/ })()

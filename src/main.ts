@@ -1,16 +1,25 @@
 import * as core from '@actions/core';
 import { context } from '@actions/github';
-import { deleteComment, upsertComment } from './action/comment.ts';
-import { type Api, apiWith, changedFiles, headOf, pullRequestsWith, type RepoName, removeLabel, requireWrite } from './action/github.ts';
+import { UnknownCommand } from './action/comment-command.ts';
+import { type Api, apiWith, changedFiles, headOf, type RepoName, react, requireWrite } from './action/github.ts';
 import { type Inputs, readInputs } from './action/inputs.ts';
-import { type Request, requestOf } from './action/request.ts';
+import { answerRequest, answerUnknown, fail, publish, setOutputs } from './action/publish.ts';
+import { type Request, type RunnerContext, requestOf } from './action/request.ts';
+import type { Launcher } from './chain/manifest.ts';
+import type { Credentials } from './cluster/connection.ts';
+import { cancel } from './commands/cancel.ts';
+import { type Found, onClusters } from './commands/clusters.ts';
+import type { Order } from './commands/command.ts';
+import { extendedExperiment } from './commands/extend.ts';
 import { launch } from './commands/launch.ts';
 import { plan } from './commands/plan.ts';
-import { findExperiment, isExperimentPath, loadExperiment } from './experiment/experiment.ts';
+import { status } from './commands/status.ts';
+import { type Target, theOne } from './commands/target.ts';
+import { waitFor } from './commands/wait.ts';
+import { type Experiment, findExperiment, isExperimentPath, loadExperiment } from './experiment/experiment.ts';
 import { ensureCommit, type Repo } from './experiment/git.ts';
 import { type RepoConfig, repoConfigAt } from './experiment/repo-config.ts';
 import { messageOf, Problem } from './problem.ts';
-import { markerOf, PROBLEM_MARKER, renderComment, renderProblem, renderSummary } from './report/render.ts';
 import type { Report } from './report/report.ts';
 
 /** One run of the action: inputs, request, command, report. Never throws; a failure is the failed step. */
@@ -24,15 +33,13 @@ export async function run(): Promise<void> {
   }
   try {
     const inputs = readInputs();
-    const request = requestOf(
-      {
-        eventName: context.eventName,
-        payload: context.payload,
-        sha: context.sha ?? '',
-        actors: [context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
-      },
-      inputs,
-    );
+    const runner: RunnerContext = {
+      eventName: context.eventName,
+      payload: context.payload,
+      sha: context.sha ?? '',
+      actors: [context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
+    };
+    const request = await requestOrAnswer(runner, inputs);
     if ('nothing' in request) {
       core.info(`Nothing to do: ${request.nothing}.`);
       return;
@@ -43,47 +50,152 @@ export async function run(): Promise<void> {
   }
 }
 
+/** What the event asks for; a comment with a command that is none is answered here, to people who may ask. */
+async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<Request | { readonly nothing: string }> {
+  try {
+    return requestOf(runner, inputs);
+  } catch (error) {
+    const { issue, comment } = context.payload;
+    if (!(error instanceof UnknownCommand) || issue === undefined || comment === undefined) throw error;
+    const api = apiWith(inputs.token);
+    await requireWrite(api, context.repo, [String(comment['user']?.login ?? '')]);
+    await answerUnknown(api, context.repo, issue.number, comment.id, error.message);
+    return { nothing: error.message };
+  }
+}
+
+/** Everything a command needs that is not its own. */
+interface Session {
+  readonly inputs: Inputs;
+  readonly request: Request;
+  readonly signal: AbortSignal;
+  readonly api: Api;
+  readonly name: RepoName;
+  readonly repo: Repo;
+  /** The commit the request is about, where it is about one, else the one the configuration is read at. */
+  readonly commit: string;
+  readonly config: RepoConfig;
+  readonly credentials: Credentials | undefined;
+}
+
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
   const name: RepoName = context.repo;
-  if (inputs.sshKey.trim() === '' && request.command !== 'plan') throw noKey(request);
+  const hasKey = inputs.sshKey.trim() !== '';
+  if (!hasKey && request.command !== 'plan') throw noKey(request);
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const api = apiWith(inputs.token);
-  await requireWrite(api, name, request.actors);
-  if (request.pullRequest?.isFork && !inputs.allowForks) {
-    throw new Problem(
-      `pull request #${request.pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`,
-    );
-  }
   const reports: Report[] = [];
   const urls: string[] = [];
   const problems: unknown[] = [];
+  const done = async (report: Report) => {
+    reports.push(report);
+    urls.push(...(await publish(api, name, request, report)));
+  };
+  await requireWrite(api, name, request.actors);
   try {
+    if (request.comment !== undefined) await receipt(api, name, request.comment);
     const repo: Repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd() };
-    await ensureCommit(repo, request.commit, request.refs, inputs.token);
-    const config = await repoConfigAt(repo, request.commit);
-    for (const path of await pathsOf(api, name, repo, config, request)) {
-      if (signal.aborted) throw new Problem(`stopped before ${path}; nothing of it was submitted`);
-      try {
-        const report = await core.group(`${request.command} ${path}`, () =>
-          execute(api, name, repo, config, path, inputs, request, signal),
-        );
-        reports.push(report);
-        urls.push(await publish(api, name, request, report));
-      } catch (error) {
-        problems.push(error);
-      }
-    }
+    const commit = await commitOf(api, name, request, inputs);
+    await ensureCommit(repo, commit, request.refs, inputs.token);
+    const config = await repoConfigAt(repo, commit);
+    const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
+    const session: Session = { inputs, request, signal, api, name, repo, commit, config, credentials };
+    await execute(session, done, (problem) => problems.push(problem));
+    if (inputs.wait !== 'no' && reports.some((report) => report.command !== 'plan')) await waitForAll(session, reports, done);
   } catch (error) {
     problems.push(error);
   }
-  await setOutputs(reports, urls, problems.length > 0);
-  if (request.pullRequest && request.label !== undefined) await afterLabel(api, name, request.pullRequest.number, request.label, problems);
+  setOutputs(latest(reports), urls, problems.length > 0);
+  await answerRequest(api, name, request, problems);
   for (const problem of problems) fail(problem);
 }
 
-/** The experiments that are meant, by path. */
-async function pathsOf(api: Api, name: RepoName, repo: Repo, config: RepoConfig, request: Request): Promise<string[]> {
-  if (request.called !== undefined) return [await findExperiment(repo, request.commit, config, request.called)];
+async function execute(session: Session, done: (report: Report) => Promise<void>, failed: (problem: unknown) => void): Promise<void> {
+  const { request, signal } = session;
+  switch (request.command) {
+    case 'plan':
+    case 'launch':
+    case 'restart':
+      for (const path of await pathsOf(session)) {
+        if (signal.aborted) throw new Problem(`stopped before ${path}; nothing of it was submitted`);
+        try {
+          await done(await core.group(`${request.command} ${path}`, () => launchPath(session, path)));
+        } catch (error) {
+          failed(error);
+        }
+      }
+      return;
+    case 'status':
+      return onFound(session, targetOf(request, true), async (found) => {
+        const { reports, problems } = await statusOfFound(session, found);
+        for (const report of reports) await done(report);
+        for (const problem of problems) failed(new Problem(problem));
+      });
+    case 'cancel':
+      return onFound(session, targetOf(request, false), async ({ connection, cluster, listing, heads }) => {
+        const queued = heads.filter((head) => listing.queued.has(head.id));
+        // Everything of a pull request, or what was named; one step or cell only of one chain.
+        const single = request.step !== undefined || request.cell !== undefined;
+        const chosen = single ? [theOne(heads, listing, 'cancel')] : queued.length > 0 ? queued : heads.slice(0, 1);
+        for (const experiment of chosen) {
+          core.info(`cancelling ${experiment.id}`);
+          const { workdir } = listing;
+          const { step, cell } = request;
+          const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
+          await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: secretsOf(session.inputs) }));
+        }
+      });
+    case 'extend':
+      return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
+        const head = theOne(heads, listing, 'extend');
+        const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
+        const chain = given.some((one) => one.path === 'chain.n_jobs')
+          ? given
+          : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
+        const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
+        await done(await core.group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
+      });
+    case 'audit':
+      throw new Problem('audit is not there yet');
+    default:
+      return request.command satisfies never;
+  }
+}
+
+/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
+async function commitOf(api: Api, name: RepoName, { pullRequest, commit, command }: Request, { allowForks }: Inputs): Promise<string> {
+  let { isFork } = pullRequest ?? {};
+  let head = commit;
+  if (pullRequest !== undefined && head === undefined) {
+    const now = await headOf(api, name, pullRequest.number);
+    [head, isFork] = [now.commit, now.isFork];
+    // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
+    if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
+      throw new Problem(
+        `pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`,
+      );
+    }
+  }
+  if (pullRequest !== undefined && isFork && !allowForks) {
+    throw new Problem(
+      `pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`,
+    );
+  }
+  if (head === undefined) throw new Problem('the event names no commit');
+  return head;
+}
+
+async function receipt(api: Api, name: RepoName, comment: number): Promise<void> {
+  try {
+    await react(api, name, comment, 'eyes');
+  } catch (error) {
+    core.warning(messageOf(error));
+  }
+}
+
+/** The experiments that are to be launched, by path. */
+async function pathsOf({ api, name, repo, commit, config, request }: Session): Promise<string[]> {
+  if (request.called !== undefined) return [await findExperiment(repo, commit, config, request.called)];
   if (request.pullRequest === undefined) return [];
   const changed = await changedFiles(api, name, request.pullRequest.number);
   const paths = changed.filter((path) => isExperimentPath(config, path));
@@ -95,58 +207,44 @@ async function pathsOf(api: Api, name: RepoName, repo: Repo, config: RepoConfig,
   return paths;
 }
 
-async function execute(
-  api: Api,
-  name: RepoName,
-  repo: Repo,
-  config: RepoConfig,
-  path: string,
-  inputs: Inputs,
-  request: Request,
-  signal: AbortSignal,
-): Promise<Report> {
-  // What a chain is made longer by is said each time; the yaml's own length is that of a whole chain.
-  const overrides =
-    request.command === 'extend' && !request.overrides.some((override) => override.path === 'chain.n_jobs')
-      ? [...request.overrides, { path: 'chain.n_jobs', value: '1', mayAdd: true }]
-      : request.overrides;
-  const order = {
-    repo,
-    experiment: await loadExperiment(repo, request.commit, config, path, overrides),
-    launcher: {
-      actor: request.actors[0] ?? '',
-      runUrl: `${context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${context.runId}`,
-      repository: `${name.owner}/${name.repo}`,
-      pullRequest: request.pullRequest?.number,
-      at: new Date().toISOString(),
-    },
-    credentials: inputs.sshKey.trim() === '' ? undefined : { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase },
-    secrets: inputs.secrets,
-    progress: (line: string) => core.info(line),
-    signal,
+async function launchPath(session: Session, path: string): Promise<Report> {
+  const { repo, commit, config, request } = session;
+  const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
+  core.info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
+  return request.command === 'plan'
+    ? plan(orderOf(session, experiment))
+    : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
+}
+
+function launchOf(session: Session, experiment: Experiment, mode: 'launch' | 'extend' | 'restart'): Promise<Report> {
+  return launch({
+    ...orderOf(session, experiment),
+    mode,
+    keep: session.inputs.keepPartial,
+    // An extension runs the commit of its chain, whatever the pull request has moved on to.
+    beforeSubmit: mode === 'extend' ? async () => {} : () => refuseMovedHead(session),
+  });
+}
+
+function orderOf({ repo, inputs, credentials, signal, request, name }: Session, experiment: Experiment): Order {
+  const launcher: Launcher = {
+    actor: request.actors[0] ?? '',
+    runUrl: runUrl(name),
+    repository: `${name.owner}/${name.repo}`,
+    pullRequest: request.pullRequest?.number,
+    at: new Date().toISOString(),
   };
-  core.info(`${order.experiment.id}: ${order.experiment.cells.length} cells × ${order.experiment.settings.chain.nJobs} steps`);
-  switch (request.command) {
-    case 'plan':
-      return plan(order);
-    case 'launch':
-    case 'extend':
-    case 'restart':
-      return launch({
-        ...order,
-        mode: request.command,
-        keep: inputs.keepPartial,
-        beforeSubmit: () => refuseMovedHead(api, name, request),
-      });
-    default:
-      return request.command satisfies never;
-  }
+  return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => core.info(line), signal };
+}
+
+function runUrl(name: RepoName): string {
+  return `${context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${context.runId}`;
 }
 
 /** What was approved is the commit the event names; a push since then is not. */
-async function refuseMovedHead(api: Api, name: RepoName, { pullRequest, commit }: Request): Promise<void> {
-  if (pullRequest?.head === undefined) return;
-  const now = await headOf(api, name, pullRequest.number);
+async function refuseMovedHead({ api, name, request: { pullRequest }, commit }: Session): Promise<void> {
+  if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined)) return;
+  const now = (await headOf(api, name, pullRequest.number)).commit;
   if (now !== commit) {
     throw new Problem(
       `pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`,
@@ -154,53 +252,66 @@ async function refuseMovedHead(api: Api, name: RepoName, { pullRequest, commit }
   }
 }
 
-/** Comment and summary. A comment that cannot be written hides nothing: the jobs are in the queue, and the summary says so. */
-async function publish(api: Api, name: RepoName, request: Request, report: Report): Promise<string> {
-  await core.summary.addRaw(`${renderSummary(report)}\n\n`).write();
-  try {
-    const numbers = request.pullRequest ? [request.pullRequest.number] : await pullRequestsWith(api, name, report.commit);
-    const urls: string[] = [];
-    for (const number of numbers) urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
-    for (const url of urls) core.info(`comment: ${url}`);
-    return urls.join(',');
-  } catch (error) {
-    core.warning(`${messageOf(error)}. The report is in the summary of this run.`);
-    return '';
-  }
+/** @param whatever without a name and a pull request, everything that is live is meant */
+function targetOf({ target, pullRequest, command }: Request, whatever: boolean): Target {
+  if (target !== undefined) return { kind: 'named', text: target };
+  if (pullRequest !== undefined) return { kind: 'pull request', number: pullRequest.number };
+  if (whatever) return { kind: 'live' };
+  throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
 
-/** The label goes, so that setting it again asks again; a pull request says why a launch it asked for did not happen. */
-async function afterLabel(api: Api, name: RepoName, number: number, label: string, problems: readonly unknown[]): Promise<void> {
-  try {
-    await removeLabel(api, name, number, label);
-    if (problems.length === 0) await deleteComment(api, name, number, PROBLEM_MARKER);
-    else await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(label, problems.map(messageOf)));
-  } catch (error) {
-    core.warning(messageOf(error));
-  }
+function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>): Promise<void> {
+  const { config, credentials, repo, name, request } = session;
+  if (credentials === undefined) throw noKey(request);
+  const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
+  const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
+  return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => core.info(line), act);
 }
 
-async function setOutputs(reports: readonly Report[], urls: readonly string[], failed: boolean): Promise<void> {
-  const lines = (of: (report: Report) => string) => reports.map(of).join('\n');
-  core.setOutput(
-    'experiment-id',
-    lines((report) => report.id),
-  );
-  core.setOutput(
-    'job-ids',
-    lines((report) => report.jobs.map((job) => job.job).join(',')),
-  );
-  core.setOutput(
-    'checkpoint-dir',
-    lines((report) => report.places.checkpoints),
-  );
-  core.setOutput(
-    'wandb-url',
-    lines((report) => report.wandb?.group ?? ''),
-  );
-  core.setOutput('comment-url', urls.join('\n'));
-  core.setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
-  core.setOutput('report', reports);
+function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {
+  const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
+  return status(connection, cluster, listing, ids, secretsOf(inputs));
+}
+
+function secretsOf(inputs: Inputs): string[] {
+  return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
+}
+
+/** Waits for what was launched or looked at, and says at the end how it stands. */
+async function waitForAll(session: Session, reports: readonly Report[], done: (report: Report) => Promise<void>): Promise<void> {
+  const { inputs, signal } = session;
+  const ids = [...new Set(reports.map((report) => report.id))];
+  if (inputs.wait === 'no' || ids.length === 0) return;
+  const look = async () => {
+    const seen: Report[] = [];
+    for (const id of ids) {
+      await onFound(session, { kind: 'named', text: id }, async (found) => {
+        seen.push(...(await statusOfFound(session, found)).reports);
+      });
+    }
+    return seen;
+  };
+  const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => core.info(line));
+  for (const report of waited.reports) await done(report);
+  if (waited.how === 'timed out') core.warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
+  if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
+    core.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
+    const by = `cancelled workflow run ${runUrl(session.name)}`;
+    for (const id of ids) {
+      await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
+        for (const experiment of heads) {
+          const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
+          await done(await cancel(connection, cluster, order));
+        }
+      });
+    }
+  }
+  if (waited.reports.some((report) => report.state === 'failed')) throw new Problem('a chain failed; its report says where');
+}
+
+/** The last report of each experiment. */
+function latest(reports: readonly Report[]): Report[] {
+  return [...new Map(reports.map((report) => [report.id, report])).values()];
 }
 
 function noKey(request: Request): Problem {
@@ -211,15 +322,4 @@ function noKey(request: Request): Problem {
         ? ' Workflows of pull requests from forks get no secrets.'
         : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
   return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
-}
-
-function fail(error: unknown): void {
-  if (!(error instanceof Problem)) {
-    core.setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain; with ACTIONS_STEP_DEBUG the stack is in the log`);
-    if (error instanceof Error && error.stack) core.debug(error.stack);
-    return;
-  }
-  const { place } = error;
-  process.exitCode = 1;
-  core.error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
 }

@@ -3,6 +3,7 @@ import { type Api, explained, type RepoName } from './github.ts';
 interface Comment {
   readonly id: number;
   readonly html_url: string;
+  readonly body?: string | undefined;
 }
 
 /**
@@ -15,6 +16,7 @@ interface Comment {
 export async function upsertComment(api: Api, name: RepoName, number: number, marker: string, body: string): Promise<string> {
   try {
     const [first] = await ours(api, name, number, marker);
+    if (first?.body === body) return first.html_url;
     if (first !== undefined) return await edit(api, name, first, body);
     const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
     const [oldest, ...extra] = await ours(api, name, number, marker);

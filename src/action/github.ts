@@ -47,10 +47,11 @@ export async function requireWrite(api: Api, name: RepoName, actors: readonly st
   }
 }
 
-/** The head commit of a pull request as it is now. */
-export async function headOf(api: Api, name: RepoName, number: number): Promise<string> {
+/** The head commit of a pull request as it is now, and whether that is in another repository. */
+export async function headOf(api: Api, name: RepoName, number: number): Promise<{ commit: string; isFork: boolean }> {
   try {
-    return (await api.rest.pulls.get({ ...name, pull_number: number })).data.head.sha;
+    const { head, base } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
+    return { commit: head.sha, isFork: head.repo?.id !== base.repo.id };
   } catch (error) {
     throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
   }
@@ -83,5 +84,40 @@ export async function removeLabel(api: Api, name: RepoName, number: number, labe
   } catch (error) {
     const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
     if (status !== 404) throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+  }
+}
+
+/** A receipt under a comment. */
+export async function react(api: Api, name: RepoName, comment: number, content: 'eyes' | 'rocket' | 'confused'): Promise<void> {
+  try {
+    await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
+  } catch (error) {
+    throw explained(error, 'reacting to a comment', 'pull-requests: write');
+  }
+}
+
+interface CommitStatus {
+  readonly context: string;
+  readonly state: 'pending' | 'success' | 'failure' | 'error';
+  readonly description: string;
+  /** Empty for none. */
+  readonly url: string;
+}
+
+// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
+const LONGEST_DESCRIPTION = 140;
+
+/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
+export async function setCommitStatus(api: Api, name: RepoName, sha: string, status: CommitStatus): Promise<void> {
+  const { context, state, url } = status;
+  const letters = [...status.description];
+  const description = letters.length > LONGEST_DESCRIPTION ? `${letters.slice(0, LONGEST_DESCRIPTION - 1).join('')}…` : status.description;
+  try {
+    const { data } = await api.rest.repos.getCombinedStatusForRef({ ...name, ref: sha, per_page: 100 });
+    const newest = data.statuses.find((one) => one.context === context);
+    if (newest?.state === state && newest.description === description && (newest.target_url ?? '') === url) return;
+    await api.rest.repos.createCommitStatus({ ...name, sha, context, state, description, ...(url === '' ? {} : { target_url: url }) });
+  } catch (error) {
+    throw explained(error, `setting the status ${context}`, 'statuses: write');
   }
 }

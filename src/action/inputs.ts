@@ -8,6 +8,10 @@ import { Problem } from '../problem.ts';
 export interface Inputs {
   readonly command: Command;
   readonly config: string;
+  /** What status, extend, cancel and audit are about. */
+  readonly target: string;
+  readonly step: number | undefined;
+  readonly cell: number | undefined;
   readonly overrides: readonly Override[];
   readonly pr: number | undefined;
   readonly sshKey: string;
@@ -17,9 +21,15 @@ export interface Inputs {
   readonly allowForks: boolean;
   /** Keep the whole steps that Slurm accepted when it refuses a later one. */
   readonly keepPartial: boolean;
+  readonly wait: 'no' | 'started' | 'finished';
+  /** Seconds. */
+  readonly waitTimeout: number;
+  readonly cancelJobsOnCancel: boolean;
+  /** Fail when an audit finds anything but verified. */
+  readonly strict: boolean;
 }
 
-const COMMANDS = ['launch', 'plan', 'extend', 'restart'] as const;
+export const COMMANDS = ['launch', 'plan', 'extend', 'restart', 'status', 'cancel', 'audit'] as const;
 export type Command = (typeof COMMANDS)[number];
 
 /**
@@ -50,6 +60,9 @@ export function readInputs(): Inputs {
   return {
     command,
     config: core.getInput('config'),
+    target: core.getInput('target'),
+    step: wholeNumber('step', 1),
+    cell: wholeNumber('cell', 0),
     overrides,
     pr: pullRequestNumber(core.getInput('pr')),
     sshKey,
@@ -57,6 +70,10 @@ export function readInputs(): Inputs {
     secrets,
     token,
     allowForks: yesOrNo('unsafe-allow-forks'),
+    wait: oneOf('wait', ['no', 'started', 'finished'] as const),
+    waitTimeout: (wholeNumber('wait-timeout', 1) ?? 300) * 60,
+    cancelJobsOnCancel: yesOrNo('cancel-jobs-on-cancel'),
+    strict: yesOrNo('strict'),
     keepPartial: oneOf('partial', ['cancel', 'keep'] as const) === 'keep',
   };
 }
@@ -99,6 +116,15 @@ function oneOf<T extends string>(name: string, values: readonly [T, ...T[]]): T 
   const found = values.find((one) => one === (value || values[0]));
   if (found === undefined) throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
   return found;
+}
+
+function wholeNumber(name: string, least: number): number | undefined {
+  const value = core.getInput(name);
+  if (value === '') return undefined;
+  if (!/^\d{1,7}$/.test(value) || Number(value) < least) {
+    throw new Problem(`the input ${name} is '${value}'; it must be a whole number from ${least}`);
+  }
+  return Number(value);
 }
 
 function yesOrNo(name: string): boolean {

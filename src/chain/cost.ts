@@ -47,8 +47,8 @@ function gpusInGres(text: string): number {
 }
 
 /** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-export function gpuHours(settings: Settings, cells: number, steps: number): number | undefined {
-  const time = settings.slurm.get('time');
+export function gpuHours(slurm: Settings['slurm'], cells: number, steps: number): number | undefined {
+  const time = slurm.get('time');
   const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-  return seconds === undefined ? undefined : (gpusPerTask(settings.slurm) * cells * steps * seconds) / 3600;
+  return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
 }

@@ -48,6 +48,8 @@ export interface Manifest {
   readonly overrides: readonly string[];
   /** First line of the commit's message. */
   readonly subject: string;
+  /** Overrides of the newest launch that change the chain and not the experiment, its length excepted. */
+  readonly chain: readonly string[];
   readonly repository: string;
   /** Every pull request a launch came from. */
   readonly pullRequests: readonly number[];
@@ -95,6 +97,7 @@ export function manifestOf(
     attempt: experiment.attempt,
     overrides: written(true),
     subject,
+    chain: written(false).filter((override) => !override.startsWith('chain.n_jobs=')),
     repository: launch.repository,
     pullRequests: [...new Set(pulls)],
     cluster: experiment.cluster?.name ?? '',
@@ -140,7 +143,7 @@ function isManifest(value: unknown): value is Manifest {
   if (typeof value !== 'object' || value === null) return false;
   const manifest = value as Partial<Record<keyof Manifest, unknown>>;
   const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'] as const;
-  const lists = ['overrides', 'pullRequests', 'cells', 'launches'] as const;
+  const lists = ['overrides', 'chain', 'pullRequests', 'cells', 'launches'] as const;
   const code = manifest.code;
   return (
     manifest.version === 1 &&
@@ -182,7 +185,7 @@ function isLaunch(value: unknown): boolean {
 
 /** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
 export function manifestDifferences(found: Manifest, expected: Manifest): string[] {
-  const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, ...wanted } = expected;
+  const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
   return differences(found, wanted, '');
 }
 

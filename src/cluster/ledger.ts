@@ -8,8 +8,15 @@ export interface LedgerLine {
   readonly launch: number;
   /** Slurm's id of the array. */
   readonly job: string;
-  /** Only where event is submitted. */
+  /** Only where event is submitted, as what follows. */
   readonly step: number | undefined;
+  readonly cell: number | undefined;
+  /** What it waited for: job ids with blanks between, or empty. */
+  readonly after: string | undefined;
+  readonly tag: string | undefined;
+  /** Only where event is cancelled: who asked for it, and `done` where training was complete. Job may be `<id>_<cell>` there. */
+  readonly by: string | undefined;
+  readonly why: string | undefined;
 }
 
 const EVENTS: readonly string[] = ['submitted', 'cancelled', 'releasing', 'released'];
@@ -18,11 +25,23 @@ const EVENTS: readonly string[] = ['submitted', 'cancelled', 'releasing', 'relea
 export function parseLedger(lines: readonly string[]): LedgerLine[] {
   return lines.flatMap((line) => {
     const value = parseObject(line);
-    const { event, launch, job, step } = value;
+    const { event, launch, job, step, cell, after, tag, by, why } = value;
     if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
       return [];
     }
-    return { event: event as LedgerLine['event'], launch, job, step: typeof step === 'number' ? step : undefined };
+    const number = (one: unknown) => (typeof one === 'number' ? one : undefined);
+    const text = (one: unknown) => (typeof one === 'string' ? one : undefined);
+    return {
+      event: event as LedgerLine['event'],
+      launch,
+      job,
+      step: number(step),
+      cell: number(cell),
+      after: text(after),
+      tag: text(tag),
+      by: text(by),
+      why: text(why),
+    };
   });
 }
 
@@ -39,18 +58,27 @@ export function isReleased(ledger: readonly LedgerLine[], launch: number): boole
   return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
 }
 
-/** The last step that was queued and let go; 0 for none. Steps that were cancelled before they could run do not count. */
-export function lastStep(ledger: readonly LedgerLine[]): number {
+/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
+export function releasedSteps(ledger: readonly LedgerLine[]): LedgerLine[] {
   const held = new Map<string, LedgerLine>();
-  let last = 0;
+  const released: LedgerLine[] = [];
   for (const line of ledger) {
     if (line.event === 'submitted') held.set(line.job, line);
     else if (line.event === 'cancelled') held.delete(line.job);
     else if (line.event === 'releasing') {
-      for (const { launch, step } of held.values()) if (launch === line.launch) last = Math.max(last, step ?? 0);
+      for (const step of held.values()) {
+        if (step.launch !== line.launch) continue;
+        released.push(step);
+        held.delete(step.job);
+      }
     }
   }
-  return last;
+  return released;
+}
+
+/** The last step that was queued and let go; 0 for none. */
+export function lastStep(ledger: readonly LedgerLine[]): number {
+  return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
 }
 
 /**

@@ -11,6 +11,8 @@ export const RUNTIME = {
   stage: read(new URL('../runtime/stage.sh', import.meta.url)),
   submit: read(new URL('../runtime/submit.sh', import.meta.url)),
   checkpoints: read(new URL('../runtime/checkpoints.sh', import.meta.url)),
+  cancel: read(new URL('../runtime/cancel.sh', import.meta.url)),
+  survey: read(new URL('../runtime/survey.sh', import.meta.url)),
   journal: read(new URL('../runtime/journal.sh', import.meta.url)),
   job: read(new URL('../runtime/job.sh', import.meta.url)),
 } as const;

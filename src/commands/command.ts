@@ -1,12 +1,10 @@
 import { gpuHours } from '../chain/cost.ts';
-import type { Launcher } from '../chain/manifest.ts';
-import { experimentDirectory, type Places, type Plan } from '../chain/plan.ts';
-import { wandbLinks } from '../chain/wandb.ts';
+import type { Launcher, Manifest } from '../chain/manifest.ts';
+import { experimentDirectory, type Plan } from '../chain/plan.ts';
 import type { Credentials } from '../cluster/connection.ts';
 import type { Code } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
 import type { Repo } from '../experiment/git.ts';
-import { subjectOf } from '../experiment/git.ts';
 import { count } from '../report/markdown.ts';
 import type { Report } from '../report/report.ts';
 
@@ -25,33 +23,38 @@ export interface Order {
   readonly signal: AbortSignal;
 }
 
-/** What a report says whatever the command was. */
-export async function reportBasis(
-  order: Order,
-  places: Places,
-  plan: Plan,
-): Promise<Omit<Report, 'command' | 'state' | 'notes' | 'jobs' | 'commands'>> {
-  const { experiment, launcher, repo } = order;
+/** What a report says of an experiment whatever the command was. */
+export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state' | 'notes' | 'jobs' | 'commands' | 'submissions'> {
+  const last = manifest.launches.at(-1);
+  const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
   return {
-    id: experiment.id,
-    name: experiment.name,
-    commit: experiment.commit,
-    subject: await subjectOf(repo, experiment.commit),
-    path: experiment.path,
-    overrides: experiment.overrides.map((override) => `${override.path}=${override.value}`),
-    cluster: experiment.cluster?.name,
-    slurm: [...experiment.settings.slurm],
-    cells: experiment.cells.map(({ number, choices, nSteps }) => ({ number, choices: Object.fromEntries(choices), nSteps })),
-    steps: Math.max(...plan.submissions.map((submission) => submission.step)),
-    gpuHours: gpuHours(experiment.settings, experiment.cells.length, experiment.settings.chain.nJobs),
-    places: {
-      experiment: experimentDirectory(places, experiment.id),
-      checkpoints: `${places.save}/${experiment.id}`,
+    id: manifest.id,
+    name: manifest.name,
+    commit: manifest.commit,
+    subject: manifest.subject,
+    path: manifest.path,
+    overrides: [...manifest.overrides, ...manifest.chain],
+    cluster: manifest.cluster || undefined,
+    slurm: manifest.slurm,
+    cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
+    steps,
+    gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
+    places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
+    wandb: manifest.wandb ?? undefined,
+    launcher: {
+      actor: last?.actor ?? '',
+      runUrl: last?.runUrl ?? '',
+      repository: manifest.repository,
+      at: last?.at ?? '',
+      pullRequest: last?.pullRequest,
     },
-    wandb: wandbLinks(experiment.settings.wandb, experiment.id, experiment.cells.length),
-    launcher,
-    submissions: plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args })),
+    pullRequests: manifest.pullRequests,
   };
+}
+
+/** The exact calls, for a report. */
+export function submissionsOf(plan: Plan): Report['submissions'] {
+  return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
 }
 
 /** What a person should know about the code that goes to the cluster. */

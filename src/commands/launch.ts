@@ -15,7 +15,8 @@ import type { Cluster } from '../experiment/repo-config.ts';
 import { Problem } from '../problem.ts';
 import { count } from '../report/markdown.ts';
 import type { Report } from '../report/report.ts';
-import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command.ts';
+import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from './command.ts';
+import { withStatus } from './status.ts';
 
 export interface LaunchOrder extends Order {
   /**
@@ -49,7 +50,7 @@ export async function launch(order: LaunchOrder): Promise<Report> {
       // Who came in between has begun the new attempt that was asked for.
       const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
       const report = await launchOver(connection, cluster, { ...order, mode }, code);
-      if (report !== undefined) return report;
+      if (report !== undefined) return await withStatus(connection, cluster, report);
       if (look === LOOKS)
         throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
     }
@@ -143,15 +144,16 @@ async function launchOver(
     earlier,
   );
   if (there.manifest !== undefined) refuseOther(there.manifest, manifest, places, cluster);
-  const basis = await reportBasis({ ...order, experiment }, places, plan);
+  const basis = { ...reportBasis(manifest), submissions: submissionsOf(plan) };
+  // Who put it there, not who asks again.
+  const basisThere = reportBasis(there.manifest ?? manifest);
   if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
     progress(`${experiment.id} is complete`);
     return {
-      ...basis,
+      ...basisThere,
+
       command: 'launch',
       state: 'complete',
-      launcher: earlier.at(-1) ?? basis.launcher,
-      steps: Math.max(...earlier.flatMap((one) => one.steps)),
       jobs: [],
       submissions: [],
       commands: undefined,
@@ -231,11 +233,10 @@ async function launchOver(
       );
     case 'alive':
       return {
-        ...basis,
+        ...basisThere,
+        submissions: [],
         command: 'launch',
         state: 'alive',
-        // Who put it there, not who asked again.
-        launcher: earlier.at(-1) ?? basis.launcher,
         steps: Math.max(...result.jobs.map((job) => job.step)),
         jobs: result.jobs,
         commands: commandsFor(places, experiment.id, result.jobs),

@@ -1,11 +1,13 @@
+import { manifestOf } from '../chain/manifest.ts';
 import { type LaunchName, type Places, planOf } from '../chain/plan.ts';
 import { connect } from '../cluster/connection.ts';
 import { nextLaunch } from '../cluster/ledger.ts';
 import { probe } from '../cluster/probe.ts';
 import { codeOf } from '../experiment/code.ts';
+import { subjectOf } from '../experiment/git.ts';
 import { Problem } from '../problem.ts';
 import type { Report } from '../report/report.ts';
-import { notesOnCode, notesOnSettings, type Order, reportBasis } from './command.ts';
+import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from './command.ts';
 
 /**
  * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
@@ -39,5 +41,15 @@ export async function plan(order: Order): Promise<Report> {
     }
   }
   const planned = planOf(experiment, places, next);
-  return { ...(await reportBasis(order, places, planned)), command: 'plan', state: 'planned', jobs: [], commands: undefined, notes };
+  const launch = { ...order.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' } as const;
+  const manifest = manifestOf(experiment, code, places, planned, await subjectOf(order.repo, experiment.commit), launch, []);
+  return {
+    ...reportBasis(manifest),
+    command: 'plan',
+    state: 'planned',
+    submissions: submissionsOf(planned),
+    jobs: [],
+    commands: undefined,
+    notes,
+  };
 }

@@ -1,3 +1,5 @@
+import { durationWords } from '../chain/state.ts';
+import type { CellStatus, ChainStatus, StepStatus } from '../chain/status.ts';
 import { quote } from '../shell-quote.ts';
 import { amount, block, capped, code, count, details, plain, table } from './markdown.ts';
 import type { Report } from './report.ts';
@@ -29,11 +31,13 @@ function parts(report: Report, cellsShown: number): string[] {
   return [
     `### ${report.id}: ${headline(report)}`,
     facts(report),
-    ...(report.jobs.length > 0 ? [steps(report)] : []),
-    cells(report, cellsShown),
+    ...(report.status && report.status.steps.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
+    report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
+    ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
     ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
+    ...(report.logs ?? []).map(({ file, text }) => details(`end of ${file}`, block(text))),
     details('checkpoint layout', layout(report)),
-    ...(report.jobs.length > 0 ? [details('chain diagram', diagram(report))] : []),
+    ...(report.jobs.length > 0 || report.status ? [details('chain diagram', diagram(report))] : []),
     ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
     ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
   ];
@@ -48,9 +52,17 @@ function headline(report: Report): string {
     case 'extended':
       return `extended to ${count(report.steps, 'step')}`;
     case 'complete':
-      return 'complete: every cell is done, nothing was submitted';
+      return report.command === 'launch' ? 'complete: every cell is done, nothing was submitted' : 'complete: every cell is done';
     case 'alive':
-      return 'in the queue already; nothing new was submitted';
+      return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
+    case 'cancelled':
+      return `cancelled${report.status && report.jobs.length > 0 ? `; ${report.status.headline}` : ''}`;
+    case 'running':
+    case 'waiting':
+    case 'ended':
+    case 'failed':
+    case 'unknown':
+      return report.status?.headline ?? report.state;
     default:
       return report.state satisfies never;
   }
@@ -110,14 +122,96 @@ function steps(report: Report): string {
   return table(['step', 'job', 'after', 'tasks', 'state'], rows);
 }
 
-function cells(report: Report, shown: number): string {
-  const rows = report.cells.slice(0, shown).map((cell) => [
-    String(cell.number),
-    Object.entries(cell.choices)
+/** What each step's tasks are doing. */
+function stepStates(status: ChainStatus): string {
+  // A chain of single cells has as many jobs a step as there are cells; they are told of together.
+  const rows = [...Map.groupBy(status.steps, (step) => step.step)].map(([step, jobs]) => {
+    const [first] = jobs;
+    const last = jobs.length > 1 ? jobs.at(-1) : undefined;
+    const tasks = new Map<string, number>();
+    for (const { words, count: number } of jobs.flatMap((job) => job.tasks)) tasks.set(words, (tasks.get(words) ?? 0) + number);
+    const said = [...tasks].sort(([, a], [, b]) => b - a).slice(0, 6);
+    return [
+      String(step),
+      last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+      last !== undefined ? 'each cell its own' : (first?.after ?? '').split(',').filter(Boolean).slice(0, 4).map(code).join(' '),
+      `${said.map(([words, number]) => `${number} ${plain(words)}`).join(', ')}${tasks.size > said.length ? ', …' : ''}`,
+    ];
+  });
+  // The first and the last steps are what a person asks about.
+  const shown = rows.length > 30 ? [...rows.slice(0, 15), ['…', '', '', `${rows.length - 30} more steps`], ...rows.slice(-15)] : rows;
+  return table(['step', 'job', 'after', 'cells'], shown);
+}
+
+function progress(report: Report, status: ChainStatus, shown: number): string {
+  const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
+  // With more cells than there is room for, those that need somebody come first.
+  const order = (cell: CellStatus) => (cell.failed ? 0 : (cell.stepsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
+  const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
+  const rows = sorted
+    .slice(0, shown)
+    .map((cell) => [
+      String(cell.number),
+      choicesText(choices.get(cell.number) ?? {}),
+      cell.newest === undefined ? '' : code(cell.newest),
+      bar(cell),
+      plain(cell.words),
+    ]);
+  const all = table(['cell', 'grid', 'newest checkpoint', 'progress', ''], rows);
+  const missing = status.cells.length - rows.length;
+  const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
+  const complete = status.cells.filter((cell) => cell.complete).length;
+  return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
+}
+
+/** `███████░░░ 68 %, about 3 h left` */
+function bar({ done, nSteps, secondsLeft, complete }: CellStatus): string {
+  if (nSteps === undefined) return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
+  const part = complete ? 1 : Math.min(done / nSteps, 1);
+  const full = Math.floor(part * 10);
+  const left = secondsLeft === undefined ? '' : `, about ${durationWords(secondsLeft)} left`;
+  return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)} %${left}`;
+}
+
+/** What a person may want to do next. */
+function advice({ status, name }: Report): string[] {
+  if (status === undefined || status.state === 'complete') return [];
+  const alive = status.state === 'running' || status.state === 'waiting';
+  const more = status.extendBy > 0 ? status.extendBy : 1;
+  return [
+    ...(alive && status.extendBy > 0
+      ? [
+          `At this pace the queued steps are not enough. ${count(status.extendBy, 'step')} more: ${code(`/extend ${plainName(name)} ${more}`)}`,
+        ]
+      : []),
+    ...(status.state === 'ended' || status.state === 'failed'
+      ? [`To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`]
+      : []),
+    ...(status.missing > 0
+      ? [
+          `${count(status.missing, 'step')} that ${status.missing === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
+        ]
+      : []),
+  ];
+}
+
+/** A name as an argument of a command: one with blanks in it has to be given by its id. */
+function plainName(name: string): string {
+  return /\s/.test(name) ? '<id>' : name;
+}
+
+function choicesText(choices: Readonly<Record<string, string>>): string {
+  return (
+    Object.entries(choices)
       .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
-      .join(' ') || 'no grid',
-    cell.nSteps === undefined ? '' : amount(cell.nSteps),
-  ]);
+      .join(' ') || 'no grid'
+  );
+}
+
+function cells(report: Report, shown: number): string {
+  const rows = report.cells
+    .slice(0, shown)
+    .map((cell) => [String(cell.number), choicesText(cell.choices), cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
   const all = table(['cell', 'grid', 'steps to train'], rows);
   const missing = report.cells.length - rows.length;
   const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
@@ -143,18 +237,35 @@ function layout(report: Report): string {
   return block(lines.join('\n'));
 }
 
+const DIAGRAM_NODES = 40;
+
+/** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
 function diagram(report: Report): string {
-  const shown = report.jobs.slice(0, 40);
-  const node = (job: string) => `j${job}`;
+  const known: readonly DiagramStep[] = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
+  // The newest steps are the ones a person looks for.
+  const shown = known.slice(-DIAGRAM_NODES);
+  const ids = new Set(shown.map((step) => step.job));
+  const running = (step: DiagramStep) => step.tasks.some(({ words }) => words === 'running');
   const lines = [
     'flowchart LR',
-    ...shown.map((job) => `  ${node(job.job)}["step ${job.step}<br/>job ${job.job}"]`),
-    ...shown
-      .filter((job) => shown.some((other) => other.job === job.after))
-      .map((job) => `  ${node(job.after ?? '')} -- afterany --> ${node(job.job)}`),
+    ...shown.map(
+      (step) =>
+        `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${running(step) ? 'running' : step.alive ? 'waiting' : 'ended'}`,
+    ),
+    ...shown.flatMap((step) =>
+      (step.after ?? '')
+        .split(',')
+        .filter((before) => ids.has(before))
+        .map((before) => `  j${before} -- afterany --> j${step.job}`),
+    ),
+    '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
+    '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
+    '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
   ];
   return block(lines.join('\n'), 'mermaid');
 }
+
+type DiagramStep = Omit<StepStatus, 'tasks'> & { readonly tasks: readonly { readonly words: string }[] };
 
 function onTheCluster(commands: NonNullable<Report['commands']>): string {
   return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
@@ -179,15 +290,47 @@ function word(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
 }
 
-/** Finds the comment that says why a launch asked for by label did not happen. */
+/** What a commit status has room for. */
+export function statusDescription(report: Report): string {
+  const cells = report.status?.cells ?? [];
+  const complete = cells.filter((cell) => cell.complete).length;
+  const known = cells.filter((cell) => cell.nSteps !== undefined);
+  const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
+  const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)} %` : '';
+  return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
+}
+
+/** Finds the comment that says why something asked for by label or comment did not happen. */
 export const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
 
-export function renderProblem(label: string, messages: readonly string[]): string {
+/** @param asked what was asked for: `/extend`, `label launch:smoke` */
+export function renderProblem(asked: string, messages: readonly string[]): string {
   const body = [
     PROBLEM_MARKER,
-    `### Not launched: label ${code(label)}`,
+    `### Not done: ${code(asked)}`,
     ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
-    'Set the label again once this is mended.',
+    'Ask again once this is mended.',
   ];
   return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
+}
+
+export const HELP_MARKER = '<!-- slurm-chain help -->';
+
+export function renderHelp(message: string, forms: readonly (readonly [string, string])[]): string {
+  return [
+    HELP_MARKER,
+    `${plain(message)}. There are:`,
+    table(
+      ['command', ''],
+      forms.map(([form, what]) => [code(form), what]),
+    ),
+    '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints; without it, what this pull request launched.',
+  ].join('\n\n');
+}
+
+/** One line for a log. */
+export function renderLine(report: Report): string {
+  const cells = report.status?.cells ?? [];
+  const newest = cells.slice(0, 8).map((cell) => `cell ${cell.number} ${cell.newest ?? 'none'}`);
+  return `${report.id}: ${report.status?.headline ?? headline(report)}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
 }

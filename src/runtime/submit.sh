@@ -164,17 +164,16 @@ release() {
     answer held "${2%% *}" "$(<"$SCRATCH")"
 }
 
-submit_begin() {
-    local workdir=$1 waited=0 lines=0 rows row launch
-    EXPERIMENT=$2 SAVE_DIR=$3 LAUNCH=$4 LAUNCH_TAG=$5 WHEN_ALIVE=$8 WHEN_REFUSED=$9
-    DIR=$workdir/experiments/$EXPERIMENT
-    SUBMITTED=() STEPS=() CUT=''
-    STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
+# take_launch_lock WORKDIR EXPERIMENT_ID HOLDER: one at a time changes what an experiment has in the queue. Let go at the end.
+take_launch_lock() {
+    local waited=0
+    EXPERIMENT=$2
+    DIR=$1/experiments/$EXPERIMENT
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
 
     while :; do
-        lock_try "$DIR/launch.lock" "$(uname -n) $$ $7" && break
+        lock_try "$DIR/launch.lock" "$(uname -n) $$ $3" && break
         [ $? -ne 2 ] || { answer problem "the launch lock cannot be taken on $(uname -n): $LOCK_SAID"; exit 1; }
         [ $waited -gt 0 ] || answer waiting "$(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
         if [ $waited -ge $LOCK_PATIENCE ]; then
@@ -185,6 +184,14 @@ submit_begin() {
         sleep 1
         waited=$((waited + 1))
     done
+}
+
+submit_begin() {
+    local lines=0 rows row launch
+    SAVE_DIR=$3 LAUNCH=$4 LAUNCH_TAG=$5 WHEN_ALIVE=$8 WHEN_REFUSED=$9
+    SUBMITTED=() STEPS=() CUT=''
+    STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
+    take_launch_lock "$1" "$2" "$7"
 
     [ ! -e "$DIR/ledger.jsonl" ] || lines=$(wc -l <"$DIR/ledger.jsonl")
     if [ "$lines" != "$6" ]; then

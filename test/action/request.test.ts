@@ -16,6 +16,13 @@ const inputs: Inputs = {
   token: 't',
   allowForks: false,
   keepPartial: false,
+  target: '',
+  step: undefined,
+  cell: undefined,
+  wait: 'no',
+  waitTimeout: 60,
+  cancelJobsOnCancel: false,
+  strict: false,
 };
 
 function labeled(name: string, { labels = [] as string[], headRepo = 1 as number | null, action = 'labeled' } = {}) {

@@ -116,8 +116,8 @@ test('GPUs in every form sbatch takes', () => {
 
 test('the bound is cells × steps × GPUs × time limit', () => {
   const { settings } = experiment('slurm: {gres: "gpu:1", time: "2-00:00:00"}\n');
-  assert.equal(gpuHours(settings, 4, 3), 576);
-  assert.equal(gpuHours(experiment('slurm: {gres: "gpu:1"}\n').settings, 4, 3), undefined);
+  assert.equal(gpuHours(settings.slurm, 4, 3), 576);
+  assert.equal(gpuHours(experiment('slurm: {gres: "gpu:1"}\n').settings.slurm, 4, 3), undefined);
 });
 
 test('W&B links need an entity and a project, and follow a self-hosted server', () => {

@@ -77,7 +77,10 @@ test('a chain of single cells is extended cell by cell, each behind its own last
   assert.equal(of('s3.c0')?.dependency, `afterany:${of('s2.c0')?.id}_0(unfulfilled)`);
   assert.equal(of('s3.c1')?.dependency, `afterany:${of('s2.c1')?.id}_1(unfulfilled)`);
   // And by an array, which waits for the last job of every cell.
-  const third = await lab.dispatch({ command: 'extend', config: 'cells' }, { environment: { GITHUB_RUN_ID: '4243' } });
+  const third = await lab.dispatch(
+    { command: 'extend', config: 'cells', overrides: 'chain.scope=array' },
+    { environment: { GITHUB_RUN_ID: '4243' } },
+  );
   assert.equal(third.outputs['state'], 'extended', third.log);
   const array = queueOf(id).find((row) => row.step === 's4');
   for (const step of ['s3.c0', 's3.c1'])
@@ -88,7 +91,7 @@ test('a chain of single cells is extended cell by cell, each behind its own last
 test('extend carries on a chain that has ended, and refuses where there is none', async () => {
   const lab = await newLab('ended');
   const none = await lab.dispatch({ command: 'extend', config: 'ended' });
-  assert.match(none.errors[0] ?? '', /there is no chain of ended-\S+ to extend; launch it first/);
+  assert.match(none.errors[0] ?? '', /there is no experiment of lab\/nano on the cluster that 'ended' names/);
   const first = await lab.dispatch({ config: 'ended' });
   const id = first.outputs['experiment-id'] ?? '';
   await cancel(id);

@@ -85,7 +85,7 @@ test('a push between the label and the submission stops the launch', async () =>
   assert.match(result.errors[0] ?? '', /has moved from [0-9a-f]{12} to [0-9a-f]{12} since it was labelled\. Nothing was submitted/);
   assert.deepEqual(mine(), []);
   assert.deepEqual(pull.labels, [], 'the label is off, so that setting it again asks again');
-  assert.match(lab.hub.comments[0]?.body ?? '', /Not launched/);
+  assert.match(lab.hub.comments[0]?.body ?? '', /Not done: `label launch`/);
 
   // Labelled again, the new head goes, and the comment about the failure with it.
   const again = await lab.label(pull, 'launch:run');

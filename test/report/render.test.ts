@@ -42,6 +42,7 @@ function report(cells: number, extra: Partial<Report> = {}): Report {
       actor: 'alice',
       runUrl: 'https://github.com/lab/nano/actions/runs/123',
       repository: 'lab/nano',
+      pullRequest: 1,
       at: '2026-12-01T10:02:03Z',
     },
     commands: { queue: 'squeue -j 1', log: 'tail -f x', cancel: 'scancel 3 2 1' },
@@ -51,6 +52,7 @@ function report(cells: number, extra: Partial<Report> = {}): Report {
       environment: { CHAIN_STEP: String(step) },
       arguments: ['--hold', "--comment=it's"],
     })),
+    pullRequests: [1],
     notes: [],
     ...extra,
   };

@@ -1,0 +1,73 @@
+import type { Connection } from '../cluster/connection.ts';
+import { call, runChecked } from '../cluster/shell.ts';
+import { type ExperimentHead, listExperiments } from '../cluster/survey.ts';
+import type { Cluster } from '../experiment/repo-config.ts';
+import { Problem } from '../problem.ts';
+import { count } from '../report/markdown.ts';
+import type { Report } from '../report/report.ts';
+import { status } from './status.ts';
+
+export interface CancelOrder {
+  readonly experiment: ExperimentHead;
+  readonly workdir: string;
+  /** Only this step, from 1. */
+  readonly step: number | undefined;
+  /** Only this cell, from 0. */
+  readonly cell: number | undefined;
+  /** Who asks, for the lock and the ledger. */
+  readonly by: string;
+  readonly secrets: Iterable<string>;
+}
+
+/**
+ * Takes a chain out of the queue, last step first, and looks again until none of it is left; waits for a launch that is under
+ * way. Checkpoints and records stay.
+ * @throws Problem when jobs are left, or nobody knows
+ */
+export async function cancel(connection: Connection, cluster: Cluster, order: CancelOrder): Promise<Report> {
+  const { experiment, step, cell } = order;
+  const answers = await runChecked(connection, {
+    purpose: `cancelling ${experiment.id}`,
+    parts: ['lock', 'submit', 'cancel'],
+    prelude: cluster.prelude,
+    calls: [
+      call(
+        'cancel_jobs',
+        order.workdir,
+        experiment.id,
+        order.by,
+        JSON.stringify(order.by),
+        step === undefined ? '' : String(step),
+        cell === undefined ? '' : String(cell),
+      ),
+    ],
+    deadlineSeconds: 900,
+  });
+  const rows = answers.filter((answer) => answer.key === 'was').map((answer) => (answer.values[0] ?? '').split('|'));
+  const listing = await listExperiments(connection, cluster, 0);
+  const after = await status(connection, cluster, listing, new Map([[experiment.id, '']]), order.secrets);
+  const [report] = after.reports;
+  if (report === undefined) throw new Problem(`${experiment.id} was cancelled; ${after.problems.join('; ')}`);
+  return { ...report, command: 'cancel', state: 'cancelled', notes: notesOn(order, rows, report) };
+}
+
+function notesOn({ step, cell, experiment }: CancelOrder, rows: readonly (readonly string[])[], report: Report): string[] {
+  if (rows.length === 0) return [`Nothing of ${experiment.id} was in the queue.`];
+  const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
+  const running = rows.filter(([, , state]) => state === 'RUNNING').map(([, task]) => task ?? '');
+  const kept = (report.status?.cells ?? [])
+    .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
+    .map((one) => `cell ${one.number} ${one.newest}`);
+  const shown = (list: readonly string[]) => `${list.slice(0, 20).join(', ')}${list.length > 20 ? ', …' : ''}`;
+  return [
+    `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `In the queue as running ${running.length === 1 ? 'was' : 'were'} ${shown(running)}.`}`,
+    kept.length === 0
+      ? 'There are no checkpoints yet.'
+      : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,
+    ...(step !== undefined && report.status?.steps.some((one) => one.step > step && one.alive)
+      ? [
+          `The step behind it starts now: a cancelled step counts as ended. ${count(report.jobs.length, 'job')} of the chain ${report.jobs.length === 1 ? 'is' : 'are'} still in the queue.`,
+        ]
+      : []),
+  ];
+}

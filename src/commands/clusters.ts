@@ -1,0 +1,64 @@
+import { type Connection, type Credentials, connect } from '../cluster/connection.ts';
+import { type ExperimentHead, type Listing, listExperiments } from '../cluster/survey.ts';
+import type { Repo } from '../experiment/git.ts';
+import type { Cluster } from '../experiment/repo-config.ts';
+import { messageOf, Problem } from '../problem.ts';
+import { resolveTarget, type Target } from './target.ts';
+
+/** A cluster that was asked, with what of it is meant. */
+export interface Found {
+  readonly cluster: Cluster;
+  readonly connection: Connection;
+  readonly listing: Listing;
+  readonly heads: readonly ExperimentHead[];
+}
+
+// A chain that ended within this time still gets its last word from a status of all that is live.
+const LATELY_MINUTES = 2 * 24 * 60;
+
+/**
+ * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param repository `owner/name`, whose experiments these are
+ * @throws Problem when no cluster has any of what was named, or none could be asked
+ */
+export async function onClusters(
+  clusters: readonly Cluster[],
+  credentials: Credentials,
+  repo: Repo,
+  repository: string,
+  target: Target,
+  progress: (line: string) => void,
+  act: (found: Found) => Promise<void>,
+): Promise<void> {
+  if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
+  // What could not be asked or has nothing of it only matters when no other cluster has it.
+  const silent: string[] = [];
+  let found = false;
+  for (const cluster of clusters) {
+    progress(`asking ${cluster.login.user}@${cluster.login.host}`);
+    let connection: Connection | undefined;
+    try {
+      let heads: ExperimentHead[];
+      let listing: Listing;
+      try {
+        connection = await connect(cluster, credentials);
+        listing = await listExperiments(connection, cluster, LATELY_MINUTES);
+        heads = await resolveTarget(listing, repo, repository, target);
+      } catch (error) {
+        silent.push(messageOf(error));
+        continue;
+      }
+      // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
+      const here = heads.filter((head) => head.cluster === cluster.name || !clusters.some((other) => other.name === head.cluster));
+      if (here.length === 0) continue;
+      found = true;
+      await act({ cluster, connection, listing, heads: here });
+    } finally {
+      connection?.close();
+    }
+  }
+  if (!found && silent.length > 0) throw new Problem([...new Set(silent)].join('\n'));
+  for (const problem of silent) progress(problem);
+  if (!found && target.kind === 'pull request')
+    throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+}

@@ -1,0 +1,41 @@
+import type { ExperimentHead, Listing } from '../cluster/survey.ts';
+import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
+import { ensureCommit, type Repo } from '../experiment/git.ts';
+import { hashOfOverrides, type Override } from '../experiment/overrides.ts';
+import { repoConfigAt } from '../experiment/repo-config.ts';
+import { Problem } from '../problem.ts';
+
+/**
+ * The experiment of a record on the cluster, read again from its commit, with the length its chain is to grow by.
+ * @throws Problem when the commit cannot be had, when it no longer gives this experiment, or when there is a newer attempt
+ */
+export async function extendedExperiment(
+  repo: Repo,
+  head: ExperimentHead,
+  listing: Listing,
+  chain: readonly Override[],
+  token: string,
+): Promise<Experiment> {
+  const same = (other: ExperimentHead) =>
+    other.commit === head.commit && other.name === head.name && JSON.stringify(other.overrides) === JSON.stringify(head.overrides);
+  const newer = listing.heads.find((other) => same(other) && other.attempt > head.attempt);
+  if (newer !== undefined) throw new Problem(`${head.id} has a newer attempt, ${newer.id}; extend that one`);
+  const pulls = head.pullRequests.map((number) => `refs/pull/${number}/head`);
+  await ensureCommit(repo, head.commit, pulls, token);
+  const kept = head.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
+  const overrides = [...head.overrides.map(overrideOf), ...kept, ...chain];
+  const experiment = await loadExperiment(repo, head.commit, await repoConfigAt(repo, head.commit), head.path, overrides);
+  const found = asAttempt(experiment, head.attempt).id;
+  if (found !== head.id) {
+    throw new Problem(
+      `${head.path} at ${head.commit.slice(0, 12)} gives ${found} (overrides ${hashOfOverrides(overrides) || 'none'}), not ${head.id}`,
+    );
+  }
+  return experiment;
+}
+
+/** An override as a manifest has it: it was good once, so it may bring in its path. */
+export function overrideOf(text: string): Override {
+  const equals = text.indexOf('=');
+  return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
+}

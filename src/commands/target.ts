@@ -1,0 +1,80 @@
+import type { ExperimentHead, Listing } from '../cluster/survey.ts';
+import { git, type Repo } from '../experiment/git.ts';
+import { Problem } from '../problem.ts';
+
+/** What status, extend, cancel and audit are about. */
+export type Target =
+  /** Everything that is in the queue or was until lately. */
+  | { readonly kind: 'live' }
+  | { readonly kind: 'pull request'; readonly number: number }
+  /** An EXPERIMENT_ID, a name, a commit, branch or tag, `#12`, a W&B run id or address, a path of checkpoints. */
+  | { readonly kind: 'named'; readonly text: string };
+
+/**
+ * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
+ * the chains of another one.
+ * @throws Problem when nothing answers to what was named
+ */
+export async function resolveTarget(listing: Listing, repo: Repo, repository: string, target: Target): Promise<ExperimentHead[]> {
+  const ours = listing.heads.filter((head) => head.repository === repository);
+  switch (target.kind) {
+    case 'live':
+      return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
+    case 'pull request':
+      return ours.filter((head) => head.pullRequests.includes(target.number));
+    case 'named': {
+      const found = await named(ours, repo, target.text.trim());
+      if (found.length > 0) return found;
+      throw new Problem(
+        `there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`,
+      );
+    }
+    default:
+      return target satisfies never;
+  }
+}
+
+async function named(heads: readonly ExperimentHead[], repo: Repo, text: string): Promise<ExperimentHead[]> {
+  const pull = /^#(\d{1,9})$/.exec(text)?.[1];
+  if (pull !== undefined) return heads.filter((head) => head.pullRequests.includes(Number(pull)));
+  const exactly = heads.filter((head) => head.id === text);
+  if (exactly.length > 0) return exactly;
+  // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
+  const parts = text.split(/[/?#]/);
+  const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
+  if (byPart.length > 0) return byPart;
+  const byName = heads.filter((head) => head.name === text || head.path === text);
+  if (byName.length > 0) return byName;
+  if (/^[0-9a-f]{4,40}$/.test(text)) {
+    const byCommit = heads.filter((head) => head.commit.startsWith(text));
+    if (byCommit.length > 0) return byCommit;
+  }
+  const commit = await commitOf(repo, text);
+  return commit === undefined ? [] : heads.filter((head) => head.commit === commit);
+}
+
+/** The commit of a branch or tag, as far as the checkout knows it. */
+async function commitOf(repo: Repo, name: string): Promise<string | undefined> {
+  // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or a path expression.
+  if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..')) return undefined;
+  for (const ref of [`refs/tags/${name}`, `refs/remotes/origin/${name}`, `refs/heads/${name}`]) {
+    try {
+      return (await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`])).toString().trim();
+    } catch {
+      // not this kind of ref
+    }
+  }
+  return undefined;
+}
+
+/**
+ * The one chain that is to be changed: of several, the one that is in the queue.
+ * @throws Problem that names them when it is not clear which
+ */
+export function theOne(heads: readonly ExperimentHead[], listing: Listing, what: string): ExperimentHead {
+  const alive = heads.filter((head) => listing.queued.has(head.id));
+  const [one, ...others] = alive.length > 0 ? alive : heads;
+  if (one === undefined) throw new Problem(`there is nothing to ${what}`);
+  if (others.length > 0) throw new Problem(`say which chain to ${what}: ${[one, ...others].map((head) => head.id).join(', ')}`);
+  return one;
+}
