@@ -78363,9 +78363,6 @@ async function resolveTarget(listing, repo, repository, target) {
     }
 }
 async function named(heads, repo, text) {
-    const pull = /^#(\d{1,9})$/.exec(text)?.[1];
-    if (pull !== undefined)
-        return heads.filter((head) => head.pullRequests.includes(Number(pull)));
     const exactly = heads.filter((head) => head.id === text);
     if (exactly.length > 0)
         return exactly;
@@ -78401,12 +78398,15 @@ async function commitOf(repo, name) {
     return undefined;
 }
 /**
- * The one chain that is to be changed: of several, the one that is in the queue.
- * @throws Problem that names them when it is not clear which
+ * The one chain that is to be changed: of several those that are in the queue, of the pull request, at the commit that is
+ * asked from.
+ * @throws Problem that names them when it is still not clear which
  */
-function theOne(heads, listing, what) {
-    const alive = heads.filter((head) => listing.queued.has(head.id));
-    const [one, ...others] = alive.length > 0 ? alive : heads;
+function theOne(heads, listing, what, near) {
+    const prefer = (some, test) => (some.some(test) ? some.filter(test) : some);
+    const alive = prefer(heads, (head) => listing.queued.has(head.id));
+    const ours = prefer(alive, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
+    const [one, ...others] = prefer(ours, (head) => head.commit === near.commit);
     if (one === undefined)
         throw new Problem(`there is nothing to ${what}`);
     if (others.length > 0)
@@ -79375,7 +79375,8 @@ async function serve(inputs, request, signal) {
         fail(problem);
 }
 async function main_execute(session, done, failed) {
-    const { request, signal } = session;
+    const { request, signal, commit } = session;
+    const near = { commit, pullRequest: request.pullRequest?.number };
     switch (request.command) {
         case 'plan':
         case 'launch':
@@ -79399,12 +79400,13 @@ async function main_execute(session, done, failed) {
                 for (const problem of problems)
                     failed(new Problem(problem));
             });
-        case 'cancel':
-            return onFound(session, targetOf(request, false), async ({ connection, cluster, listing, heads }) => {
+        case 'cancel': {
+            const target = targetOf(request, false);
+            return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
                 const queued = heads.filter((head) => listing.queued.has(head.id));
-                // Everything of a pull request, or what was named; one step or cell only of one chain.
-                const single = request.step !== undefined || request.cell !== undefined;
-                const chosen = single ? [theOne(heads, listing, 'cancel')] : queued.length > 0 ? queued : heads.slice(0, 1);
+                // Everything of a pull request, or the one chain that was named.
+                const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
+                const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
                 for (const experiment of chosen) {
                     info(`cancelling ${experiment.id}`);
                     const { workdir } = listing;
@@ -79413,9 +79415,10 @@ async function main_execute(session, done, failed) {
                     await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: main_secretsOf(session.inputs) }));
                 }
             });
+        }
         case 'extend':
             return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
-                const head = theOne(heads, listing, 'extend');
+                const head = theOne(heads, listing, 'extend', near);
                 const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
                 const chain = given.some((one) => one.path === 'chain.n_jobs')
                     ? given
@@ -79510,6 +79513,9 @@ async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) 
 }
 /** @param whatever without a name and a pull request, everything that is live is meant */
 function targetOf({ target, pullRequest, command }, whatever) {
+    const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
+    if (pull !== undefined)
+        return { kind: 'pull request', number: Number(pull) };
     if (target !== undefined)
         return { kind: 'named', text: target };
     if (pullRequest !== undefined)

@@ -111,7 +111,8 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
 }
 
 async function execute(session: Session, done: (report: Report) => Promise<void>, failed: (problem: unknown) => void): Promise<void> {
-  const { request, signal } = session;
+  const { request, signal, commit } = session;
+  const near = { commit, pullRequest: request.pullRequest?.number };
   switch (request.command) {
     case 'plan':
     case 'launch':
@@ -131,12 +132,13 @@ async function execute(session: Session, done: (report: Report) => Promise<void>
         for (const report of reports) await done(report);
         for (const problem of problems) failed(new Problem(problem));
       });
-    case 'cancel':
-      return onFound(session, targetOf(request, false), async ({ connection, cluster, listing, heads }) => {
+    case 'cancel': {
+      const target = targetOf(request, false);
+      return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
         const queued = heads.filter((head) => listing.queued.has(head.id));
-        // Everything of a pull request, or what was named; one step or cell only of one chain.
-        const single = request.step !== undefined || request.cell !== undefined;
-        const chosen = single ? [theOne(heads, listing, 'cancel')] : queued.length > 0 ? queued : heads.slice(0, 1);
+        // Everything of a pull request, or the one chain that was named.
+        const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
+        const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
         for (const experiment of chosen) {
           core.info(`cancelling ${experiment.id}`);
           const { workdir } = listing;
@@ -145,9 +147,10 @@ async function execute(session: Session, done: (report: Report) => Promise<void>
           await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: secretsOf(session.inputs) }));
         }
       });
+    }
     case 'extend':
       return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
-        const head = theOne(heads, listing, 'extend');
+        const head = theOne(heads, listing, 'extend', near);
         const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
         const chain = given.some((one) => one.path === 'chain.n_jobs')
           ? given
@@ -254,6 +257,8 @@ async function refuseMovedHead({ api, name, request: { pullRequest }, commit }: 
 
 /** @param whatever without a name and a pull request, everything that is live is meant */
 function targetOf({ target, pullRequest, command }: Request, whatever: boolean): Target {
+  const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
+  if (pull !== undefined) return { kind: 'pull request', number: Number(pull) };
   if (target !== undefined) return { kind: 'named', text: target };
   if (pullRequest !== undefined) return { kind: 'pull request', number: pullRequest.number };
   if (whatever) return { kind: 'live' };

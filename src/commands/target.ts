@@ -7,7 +7,7 @@ export type Target =
   /** Everything that is in the queue or was until lately. */
   | { readonly kind: 'live' }
   | { readonly kind: 'pull request'; readonly number: number }
-  /** An EXPERIMENT_ID, a name, a commit, branch or tag, `#12`, a W&B run id or address, a path of checkpoints. */
+  /** An EXPERIMENT_ID, a name, a commit, branch or tag, a W&B run id or address, a path of checkpoints. */
   | { readonly kind: 'named'; readonly text: string };
 
 /**
@@ -35,8 +35,6 @@ export async function resolveTarget(listing: Listing, repo: Repo, repository: st
 }
 
 async function named(heads: readonly ExperimentHead[], repo: Repo, text: string): Promise<ExperimentHead[]> {
-  const pull = /^#(\d{1,9})$/.exec(text)?.[1];
-  if (pull !== undefined) return heads.filter((head) => head.pullRequests.includes(Number(pull)));
   const exactly = heads.filter((head) => head.id === text);
   if (exactly.length > 0) return exactly;
   // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
@@ -68,12 +66,20 @@ async function commitOf(repo: Repo, name: string): Promise<string | undefined> {
 }
 
 /**
- * The one chain that is to be changed: of several, the one that is in the queue.
- * @throws Problem that names them when it is not clear which
+ * The one chain that is to be changed: of several those that are in the queue, of the pull request, at the commit that is
+ * asked from.
+ * @throws Problem that names them when it is still not clear which
  */
-export function theOne(heads: readonly ExperimentHead[], listing: Listing, what: string): ExperimentHead {
-  const alive = heads.filter((head) => listing.queued.has(head.id));
-  const [one, ...others] = alive.length > 0 ? alive : heads;
+export function theOne(
+  heads: readonly ExperimentHead[],
+  listing: Listing,
+  what: string,
+  near: { readonly commit: string; readonly pullRequest: number | undefined },
+): ExperimentHead {
+  const prefer = (some: readonly ExperimentHead[], test: (head: ExperimentHead) => boolean) => (some.some(test) ? some.filter(test) : some);
+  const alive = prefer(heads, (head) => listing.queued.has(head.id));
+  const ours = prefer(alive, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
+  const [one, ...others] = prefer(ours, (head) => head.commit === near.commit);
   if (one === undefined) throw new Problem(`there is nothing to ${what}`);
   if (others.length > 0) throw new Problem(`say which chain to ${what}: ${[one, ...others].map((head) => head.id).join(', ')}`);
   return one;
