@@ -1,12 +1,25 @@
-// Faults in the middle of a launch, on a real cluster of its own: the action killed, the connection cut, the controller
-// stopped, accounting gone, disks full. After each, the next launch finds or makes exactly one chain, all of it on record.
+// Faults in the middle of a launch, on a real cluster of its own: sbatch gives no clean answer, the action is killed, the
+// connection cut, stalled or slow, the controller stopped, accounting gone, disks full. After each, the next launch finds
+// or makes exactly one chain, all of it on record.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, inFront, type Lab, type LabOptions, makeLab, ownCluster, regression, slurm, until } from '../support/lab.ts';
+import { after, describe, test } from 'node:test';
+import {
+  atOnce,
+  experimentText,
+  type LineFault,
+  makeExperiment,
+  SBATCH_FAULTS,
+  STEPS,
+  sbatchFault,
+  settle,
+  startProxy,
+  stepsOf,
+} from '../support/faults.ts';
+import { asUser, inFront, type Lab, type LabOptions, ownCluster, until } from '../support/lab.ts';
 
 const own = ownCluster();
 const { cluster } = own;
@@ -17,140 +30,101 @@ after(async () => {
   own.down();
 });
 
-const STEPS = 3;
 let count = 0;
 async function newLab(options: LabOptions = {}): Promise<{ lab: Lab; name: string }> {
   count += 1;
-  const name = `fault${count}`;
-  const lab = await makeLab(cluster, name, options);
+  const name = `fault${count}x`;
+  const lab = await makeExperiment(cluster, name, options);
   labs.push(lab);
-  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, nJobs: STEPS, secondsPerStep: 1 }) });
   return { lab, name };
 }
 
-interface Queued {
-  readonly id: string;
-  readonly name: string;
-  readonly held: boolean;
-}
-function queue(): Queued[] {
-  return slurm(cluster, 'squeue', '-a', '-h', '-o', '%F|%r|%j')
-    .split('\n')
-    .filter(Boolean)
-    .map((row) => row.split('|'))
-    .map(([id = '', reason = '', name = '']) => ({ id, name, held: reason === 'JobHeldUser' }));
-}
-function clear(): void {
-  const ids = [...new Set(queue().map((job) => job.id))];
-  if (ids.length > 0) slurm(cluster, 'scancel', ...ids.toReversed());
-}
+// Each case has its own lab and its own sbatch, so some can go at once; more than this and they wait for the processor.
+const AT_ONCE = 4;
 
-/** Launches once more, without the fault, and counts what is in the queue then. */
-async function settle(lab: Lab, name: string, what: string): Promise<void> {
-  tally.faults += 1;
-  const result = await lab.dispatch({ config: name });
-  assert.equal(result.code, 0, `${what}: ${result.log}`);
-  const id = result.outputs['experiment-id'] ?? '';
-  const jobs = queue().filter((job) => job.name.startsWith(`${id}.`));
-  const names = [...new Set(jobs.map((job) => `${job.id} ${job.name}`))];
-  const ledger = readFileSync(join(lab.workdir, 'experiments', id, 'ledger.jsonl'), 'utf8');
-  const orphans = jobs.filter((job) => !ledger.includes(`"event":"submitted"`) || !ledger.includes(`"job":"${job.id}"`));
-  if (names.length > STEPS) tally.doubled += 1;
-  tally.orphaned += orphans.length;
-  assert.equal(names.length, STEPS, `${what}: ${names.join(', ')}`);
-  assert.deepEqual(orphans, [], `${what}: not on record`);
-  assert.deepEqual(names.map((one) => /\.s(\d+)$/.exec(one)?.[1]).sort(), ['1', '2', '3'], what);
-  assert.ok(
-    jobs.every((job) => !job.held),
-    `${what}: released`,
-  );
-  clear();
-}
-
-test('the action is killed with SIGKILL at every phase and after every submission', async () => {
-  for (const phase of [
-    /^connecting/,
-    /^sending the code/,
-    /^staging/,
-    /^step 1: job/,
-    /^step 2: job/,
-    /^step 3: job/,
-    /^comment|^::endgroup/,
-  ]) {
-    const { lab, name } = await newLab();
-    await lab.dispatch({ config: name }, { onLine: (line, kill) => phase.test(line) && kill('SIGKILL') });
-    await settle(lab, name, `killed at ${phase}`);
-  }
-});
-
-/** Passes bytes on until so many have come from the server, then cuts, or goes silent. */
-async function faultyProxy(bytes: number, kind: 'cut' | 'stall'): Promise<{ port: number; passed: () => number; close(): void }> {
-  const sockets = new Set<Socket>();
-  let passed = 0;
-  const server = createServer((near) => {
-    const far = connect(Number(cluster.CLUSTER_PORT), '127.0.0.1');
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on('error', () => {});
-    }
-    near.on('data', (chunk) => far.write(chunk));
-    far.on('data', (chunk) => {
-      passed += chunk.length;
-      if (passed <= bytes) near.write(chunk);
-      else if (kind === 'cut') {
-        near.destroy();
-        far.destroy();
-      }
+// Much of their time goes by in waiting, and they share nothing but the cluster.
+describe('in labs of their own, all at once', { concurrency: true }, () => {
+  test('sbatch gives no clean answer, every fault at every submission', async () => {
+    const cases = Object.keys(SBATCH_FAULTS).flatMap((fault) => [1, 2, 3].map((call) => ({ fault, call })));
+    await atOnce(AT_ONCE, cases, async ({ fault, call }) => {
+      const what = `an sbatch that ${fault} at call ${call}`;
+      const front = `${fault.replace(/[^a-z]/g, '')}${call}`;
+      const { lab, name } = await newLab({ clusterFields: { prelude: inFront(cluster, front, sbatchFault(fault, call)) } });
+      const result = await lab.dispatch({ config: name });
+      assert.equal(result.code, 0, `${what}: ${result.log}`);
+      const jobs = result.outputs['job-ids'];
+      const again = await settle(lab, name, what, tally);
+      assert.deepEqual([again.outputs['state'], again.outputs['job-ids']], ['alive', jobs], `${what}: the chain is the first one's`);
     });
-    near.on('close', () => far.destroy());
-    far.on('close', () => near.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as { port: number }).port,
-    passed: () => passed,
-    close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    },
-  };
-}
 
-test('the connection is cut after every so many bytes of what the cluster says', async () => {
-  const known = (port: number) =>
-    readFileSync(cluster.CLUSTER_KNOWN_HOSTS, 'utf8')
-      .trim()
-      .replace(/\]:\d+/, `]:${port}`);
-  // How much a whole launch hears.
-  const whole = await faultyProxy(Number.POSITIVE_INFINITY, 'cut');
-  const first = await newLab({ clusterFields: { port: whole.port, known_hosts: known(whole.port) } });
-  assert.equal((await first.lab.dispatch({ config: first.name })).code, 0);
-  const total = whole.passed();
-  whole.close();
-  clear();
-  for (let part = 1; part <= 8; part += 1) {
-    const proxy = await faultyProxy(Math.floor((total * part) / 8.5), 'cut');
-    const { lab, name } = await newLab({ clusterFields: { port: proxy.port, known_hosts: known(proxy.port) } });
-    const result = await lab.dispatch({ config: name });
-    assert.ok(result.code === 1 && !result.errors[0]?.startsWith('unexpected'), result.log);
-    proxy.close();
-    // The same experiment again: same commit and name, through a proxy that holds.
-    const direct = createServer((near) => {
-      const far = connect(Number(cluster.CLUSTER_PORT), '127.0.0.1');
-      near.pipe(far).pipe(near);
-      near.on('error', () => far.destroy());
-      far.on('error', () => near.destroy());
+  test('the action is killed with SIGKILL at every phase and after every submission', async () => {
+    const phases = [/^connecting/, /^sending the code/, /^staging/, /^step 1: job/, /^step 2: job/, /^step 3: job/, /^comment|^::endgroup/];
+    await atOnce(AT_ONCE, phases, async (phase) => {
+      const { lab, name } = await newLab();
+      let killed = false;
+      await lab.dispatch(
+        { config: name },
+        {
+          onLine: (line, kill) => {
+            if (!phase.test(line)) return;
+            killed = true;
+            kill('SIGKILL');
+          },
+        },
+      );
+      assert.ok(killed, `there was a line like ${phase}`);
+      await settle(lab, name, `killed at ${phase}`, tally);
     });
-    await new Promise<void>((resolve) => direct.listen(proxy.port, '127.0.0.1', resolve));
-    await settle(lab, name, `cut after ${part}/8.5 of ${total} bytes`);
-    direct.close();
-  }
+  });
+
+  test('the connection is cut, goes silent or is slow after every so many bytes', async () => {
+    // How much a whole launch hears and says.
+    const whole = await startProxy(cluster);
+    const first = await newLab({ clusterFields: whole.clusterFields });
+    assert.equal((await first.lab.dispatch({ config: first.name })).code, 0);
+    const total = { ...whole.passed };
+    await settle(first.lab, first.name, 'a proxy that does nothing', tally);
+    whole.close();
+
+    const at = (kind: 'cut' | 'stall', direction: 'heard' | 'sent', parts: number[]): LineFault[] =>
+      parts.map((part) => ({ kind, direction, bytes: Math.floor((total[direction] * part) / 8.5) }));
+    const every = [1, 2, 3, 4, 5, 6, 7, 8];
+    const through = async (fault: LineFault) => {
+      const what = JSON.stringify(fault);
+      const proxy = await startProxy(cluster, fault);
+      try {
+        const { lab, name } = await newLab({ clusterFields: proxy.clusterFields });
+        const result = await lab.dispatch({ config: name });
+        if (fault.kind === 'delay') assert.equal(result.outputs['state'], 'submitted', `${what}: ${result.log}`);
+        else assert.ok(result.code === 1 && !result.errors[0]?.startsWith('unexpected'), `${what}: ${result.log}`);
+        proxy.set({ kind: 'none' });
+        await settle(lab, name, what, tally);
+      } finally {
+        proxy.close();
+      }
+    };
+    // Each stall takes as long as the keepalive takes to notice, so all of them wait together.
+    const stalls = [...at('stall', 'heard', [1, 4, 6, 7, 8]), ...at('stall', 'sent', [2, 5, 8])];
+    await Promise.all([
+      atOnce(stalls.length, stalls, through),
+      atOnce(2, [...at('cut', 'heard', every), ...at('cut', 'sent', every), { kind: 'delay', milliseconds: 20 }], through),
+    ]);
+  });
 });
+
+function pidOf(daemon: string): string {
+  return readFileSync(join(cluster.CLUSTER_DIR, `run/${daemon}.pid`), 'utf8').trim();
+}
+/** Whether a process has ended; one that nobody waited for is still listed. */
+function isGone(pid: string): boolean {
+  return spawnSync('kill', ['-0', pid]).status !== 0 || /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+}
 
 test('slurmctld does not answer for a while during a submission', async () => {
-  const pid = readFileSync(join(cluster.CLUSTER_DIR, 'run/slurmctld.pid'), 'utf8').trim();
   for (const step of [1, 2]) {
     const { lab, name } = await newLab();
+    const pid = pidOf('slurmctld');
     let resumed: NodeJS.Timeout | undefined;
     await lab.dispatch(
       { config: name },
@@ -163,81 +137,139 @@ test('slurmctld does not answer for a while during a submission', async () => {
       },
     );
     assert.ok(resumed, 'it was stopped');
-    await settle(lab, name, `slurmctld stopped after step ${step}`);
+    await settle(lab, name, `slurmctld stopped after step ${step}`, tally);
   }
 });
 
-test('a full disk under save.path: nothing in the queue, then one chain once there is room', async () => {
-  const mount = execFileSync('mktemp', ['-d'], { encoding: 'utf8' }).trim();
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=777', 'tmpfs', mount]);
-  try {
-    const { lab, name } = await newLab();
-    lab.commit({
-      [`configs/${name}.yaml`]: regression(lab, { name, nJobs: STEPS, secondsPerStep: 1 }).replace(
-        /save: .*/,
-        `save: {path: ${mount}/save}`,
-      ),
-    });
-    asUser(cluster, `head -c 1000000 /dev/zero > ${mount}/filler || true`);
-    const result = await lab.dispatch({ config: name });
-    assert.equal(result.code, 1);
-    assert.match(result.errors[0] ?? '', /No space left on device|could not be written|cannot be written/);
-    assert.deepEqual(queue(), []);
-    asUser(cluster, `rm ${mount}/filler`);
-    await settle(lab, name, 'save.path full');
-    await until('the jobs to leave', () => queue().length === 0);
-  } finally {
-    execFileSync('umount', ['-l', mount]);
-  }
-});
-
-test('a disk under workdir that fills up between two submissions', async () => {
-  const mount = execFileSync('mktemp', ['-d'], { encoding: 'utf8' }).trim();
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k,mode=777', 'tmpfs', mount]);
-  try {
-    const { lab, name } = await newLab({
-      clusterFields: {
-        workdir: `${mount}/work`,
-        prelude: inFront(cluster, 'fills', { sbatch: `[ $CALL != 2 ] || head -c 1000000 /dev/zero > ${mount}/filler` }),
+test('slurmctld ends during a submission and is started again', async () => {
+  const { lab, name } = await newLab();
+  let started: Promise<void> | undefined;
+  await lab.dispatch(
+    { config: name },
+    {
+      onLine: (line) => {
+        if (!line.startsWith('step 1: job')) return;
+        const pid = pidOf('slurmctld');
+        execFileSync('kill', [pid]);
+        started = until('slurmctld to end', () => isGone(pid)).then(() => {
+          execFileSync('slurmctld', { env: { ...process.env, SLURM_CONF: cluster.SLURM_CONF }, stdio: 'ignore' });
+        });
       },
-    });
-    const result = await lab.dispatch({ config: name });
-    assert.equal(result.code, 1, result.log);
-    assert.match(result.errors[0] ?? '', /ledger\.jsonl could not be written|manifest could not be written/);
-    assert.deepEqual(queue(), []);
-    asUser(cluster, `rm ${mount}/filler`);
-    const again = await lab.dispatch({ config: name });
-    assert.equal(again.outputs['state'], 'submitted', again.log);
-    assert.equal(new Set(queue().map((job) => job.id)).size, STEPS);
-    tally.faults += 1;
-    clear();
-    await until('the jobs to leave', () => queue().length === 0);
-  } finally {
-    execFileSync('umount', ['-l', mount]);
-  }
+    },
+  );
+  assert.ok(started, 'it was ended');
+  await started;
+  await settle(lab, name, 'slurmctld ended and started again', tally);
 });
+
+interface Disk {
+  readonly path: string;
+  readonly size: number;
+  close(): void;
+}
+function fullDisk(): Disk {
+  const path = mkdtempSync(join(tmpdir(), 'slurm-chain-disk-'));
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k,mode=777', 'tmpfs', path]);
+  return {
+    path,
+    size: 300_000,
+    close() {
+      execFileSync('umount', ['-l', path]);
+      rmSync(path, { recursive: true });
+    },
+  };
+}
+/** btrfs, because its quota is in every kernel that has it; that of tmpfs and ext4 is an option that many leave out. */
+function diskWithQuota(): Disk {
+  const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-quota-'));
+  const [image, mount] = [join(directory, 'image'), join(directory, 'mount')];
+  writeFileSync(image, '');
+  truncateSync(image, 128 * 1024 * 1024);
+  execFileSync('mkfs.btrfs', ['--quiet', '--mixed', image], { stdio: 'pipe' });
+  mkdirSync(mount);
+  execFileSync('mount', ['-o', 'loop', image, mount]);
+  const path = join(mount, 'limited');
+  execFileSync('btrfs', ['quota', 'enable', mount]);
+  execFileSync('btrfs', ['subvolume', 'create', path], { stdio: 'pipe' });
+  execFileSync('btrfs', ['qgroup', 'limit', '2M', path]);
+  execFileSync('chmod', ['755', directory]);
+  execFileSync('chmod', ['777', path]);
+  return {
+    path,
+    size: 2_000_000,
+    close() {
+      execFileSync('umount', ['-l', mount]);
+      rmSync(directory, { recursive: true });
+    },
+  };
+}
+const noQuota =
+  spawnSync('mkfs.btrfs', ['--version']).error !== undefined ||
+  !/\tbtrfs$/m.test(readFileSync('/proc/filesystems', 'utf8')) ||
+  !existsSync('/dev/loop-control');
+
+for (const { fault, makeDisk, words, skip } of [
+  { fault: 'a full disk', makeDisk: fullDisk, words: 'No space left on device', skip: false as const },
+  {
+    fault: 'a quota that is used up',
+    makeDisk: diskWithQuota,
+    words: 'Disk quota exceeded',
+    skip: noQuota && 'it takes btrfs-progs, and btrfs and loop devices in the kernel',
+  },
+]) {
+  test(`${fault} under save.path: nothing in the queue, then one chain once there is room`, { skip }, async () => {
+    const disk = makeDisk();
+    try {
+      const { lab, name } = await newLab();
+      lab.commit({ [`configs/${name}.yaml`]: experimentText(lab, name).replace(/save: .*/, `save: {path: ${disk.path}/save}`) });
+      asUser(cluster, `head -c ${disk.size * 2} /dev/zero > ${disk.path}/filler || true`);
+      const result = await lab.dispatch({ config: name });
+      assert.equal(result.code, 1);
+      assert.match(result.errors[0] ?? '', new RegExp(`${words}|could not be written|cannot be written`));
+      assert.deepEqual(stepsOf(cluster, name), []);
+      asUser(cluster, `rm ${disk.path}/filler`);
+      await settle(lab, name, `${fault} under save.path`, tally);
+      await until('the jobs to leave', () => stepsOf(cluster, name).length === 0);
+    } finally {
+      disk.close();
+    }
+  });
+
+  test(`${fault} under workdir between two submissions`, { skip }, async () => {
+    const disk = makeDisk();
+    try {
+      const sbatch = `[ $CALL != 2 ] || head -c ${disk.size * 2} /dev/zero > ${disk.path}/filler`;
+      const { lab, name } = await newLab({
+        clusterFields: { workdir: `${disk.path}/work`, prelude: inFront(cluster, fault.replaceAll(' ', ''), { sbatch }) },
+      });
+      const result = await lab.dispatch({ config: name });
+      assert.equal(result.code, 1, result.log);
+      assert.match(result.errors[0] ?? '', /ledger\.jsonl could not be written|manifest could not be written/);
+      assert.deepEqual(stepsOf(cluster, name), []);
+      asUser(cluster, `rm ${disk.path}/filler`);
+      const again = await settle(lab, name, `${fault} under workdir`, tally);
+      assert.equal(again.outputs['state'], 'submitted', again.log);
+      await until('the jobs to leave', () => stepsOf(cluster, name).length === 0);
+    } finally {
+      disk.close();
+    }
+  });
+}
 
 test('slurmdbd is down all along, and a reply is lost', async () => {
-  const pid = readFileSync(join(cluster.CLUSTER_DIR, 'run/slurmdbd.pid'), 'utf8').trim();
+  const pid = pidOf('slurmdbd');
   execFileSync('kill', [pid]);
-  await until(
-    'slurmdbd to be gone',
-    () => spawnSync('kill', ['-0', pid]).status !== 0 || /\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')),
-  );
-  {
-    const { lab, name } = await newLab({
-      clusterFields: {
-        prelude: inFront(cluster, 'nodbd', { sbatch: '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; exit 1; }' }),
-      },
-    });
-    const result = await lab.dispatch({ config: name });
-    assert.equal(result.code, 0, result.log);
-    await settle(lab, name, 'slurmdbd down');
-  }
+  await until('slurmdbd to be gone', () => isGone(pid));
+  const { lab, name } = await newLab({
+    clusterFields: { prelude: inFront(cluster, 'nodbd', sbatchFault('loses the reply and exits 1', 2)) },
+  });
+  const result = await lab.dispatch({ config: name });
+  assert.equal(result.code, 0, result.log);
+  await settle(lab, name, 'slurmdbd down', tally);
 });
 
 test('the table: faults tried, chains doubled, jobs orphaned', (t) => {
   t.diagnostic(`faults tried ${tally.faults}, chains doubled ${tally.doubled}, jobs orphaned ${tally.orphaned}`);
-  assert.ok(tally.faults >= 20, 'all of the above ran');
+  assert.ok(tally.faults >= Object.keys(SBATCH_FAULTS).length * STEPS + 38, 'all of the above ran');
   assert.deepEqual([tally.doubled, tally.orphaned], [0, 0]);
 });

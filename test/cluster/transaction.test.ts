@@ -1,4 +1,4 @@
-// What a launch leaves behind when the cluster says no, or says nothing.
+// What a launch leaves behind when the cluster says no, or says nothing. What sbatch may say wrongly is in faults.test.ts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -60,41 +60,6 @@ function assertOneChain(lab: Lab, name: string, id: string): void {
     ledger.filter((line) => line.event === 'submitted').map((line) => line.job),
     queue.map((job) => job.id),
   );
-}
-
-for (const [fault, body] of [
-  ['loses the reply', '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; exit 1; }'],
-  [
-    'times out after the job was taken',
-    '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }',
-  ],
-  ['prints a number that is not the id', '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; echo 99999999; exit 0; }'],
-  ['prints the id of another job', '[ $CALL != 2 ] || { $REAL "$@" >/dev/null; echo 1; exit 0; }'],
-  ['prints noise before the id', '[ $CALL != 2 ] || { echo "Note that 128 GB will be charged"; exec $REAL "$@"; }'],
-  ['prints the id twice', '[ $CALL != 2 ] || { ID=$($REAL "$@"); echo $ID; echo $ID; exit 0; }'],
-  [
-    'warns on stderr and succeeds',
-    '[ $CALL != 2 ] || echo "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying" >&2',
-  ],
-  ['adds the cluster to the id', '[ $CALL != 2 ] || { echo "$($REAL "$@");chain"; exit 0; }'],
-  [
-    'times out before the job was taken, once',
-    '[ $CALL != 2 ] || { echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }',
-  ],
-  ['loses the first reply', '[ $CALL != 1 ] || { $REAL "$@" >/dev/null; exit 1; }'],
-  ['loses the last reply', '[ $CALL != 3 ] || { $REAL "$@" >/dev/null; exit 1; }'],
-] as const) {
-  test(`an sbatch that ${fault}: one chain, all on record`, async () => {
-    const name = `f${fault.replace(/[^a-z]/g, '').slice(0, 20)}`;
-    const lab = await labWithSbatch(name, body);
-    try {
-      const result = await lab.dispatch({ config: name });
-      assert.equal(result.code, 0, result.log);
-      assertOneChain(lab, name, result.outputs['experiment-id'] ?? '');
-    } finally {
-      cancel(name);
-    }
-  });
 }
 
 test('an sbatch that says no at once: nothing queued, its words in the error', async () => {

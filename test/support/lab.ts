@@ -254,7 +254,7 @@ export async function makeLab(cluster: ClusterEnvironment, name: string, options
 
   execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', bare]);
   execFileSync('git', ['clone', '--quiet', bare, author], { stdio: 'ignore' });
-  const workdir = join(cluster.CLUSTER_WORKDIR, name);
+  const workdir = String(options.clusterFields?.['workdir'] ?? join(cluster.CLUSTER_WORKDIR, name));
   const save = join(cluster.CLUSTER_SAVE, name);
   const fields = {
     host: cluster.CLUSTER_HOST,
