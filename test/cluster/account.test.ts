@@ -2,7 +2,7 @@
 // because it changes the account.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { asUser, endOf, type Lab, makeLab, ownCluster, regression } from '../support/lab.ts';
@@ -32,13 +32,15 @@ for (const shell of ['/bin/tcsh', '/bin/sh', '/bin/bash']) {
   });
 }
 
-test('start-up files that print a lot, read stdin and leave with a status', async () => {
-  const profile = join(cluster.CLUSTER_DIR, 'home/.bash_profile');
+test('start-up files that print 100 MB, read stdin and leave with a status', async (t) => {
+  const home = join(cluster.CLUSTER_DIR, 'home');
+  const quiet = readFileSync(join(home, '.bashrc'));
+  // bash reads .bashrc when sshd starts it, and .bash_profile as a login shell, so every command begins with all of this.
+  asUser(cluster, `echo "head -c 100000000 /dev/zero | tr '\\0' 'x'" >> ${home}/.bashrc`);
   asUser(
     cluster,
-    `cat > ${profile} <<'EOF'
-head -c 20000000 /dev/zero | tr '\\0' 'x'
-yes "Submitted batch job 42" | head -n 200000
+    `cat > ${home}/.bash_profile <<'EOF'
+yes "Submitted batch job 42" | head -c 100000000
 cat > /dev/null
 export CHAIN_TEST_HOME=$HOME/from-profile
 false
@@ -52,13 +54,22 @@ EOF`,
         'save: {path: $CHAIN_TEST_HOME/ckpt}',
       ),
     });
-    const result = await lab.dispatch({ config: 'run' });
+    const peak = join(lab.workspace, '..', 'peak');
+    const report = `import { writeFileSync } from 'node:fs'; process.on('exit', () => writeFileSync('${peak}', String(process.resourceUsage().maxRSS)));`;
+    const result = await lab.dispatch(
+      { config: 'run' },
+      { environment: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(report)}` } },
+    );
     assert.equal(result.code, 0, result.log.slice(-3000));
     // The path was expanded from the login environment.
-    assert.ok(result.outputs['checkpoint-dir']?.startsWith(`${cluster.CLUSTER_DIR}/home/from-profile/ckpt/noisy-`));
+    assert.ok(result.outputs['checkpoint-dir']?.startsWith(`${home}/from-profile/ckpt/noisy-`));
     assert.ok(result.raw.length < 20_000, 'none of it is in the log');
+    const megabytes = Number(readFileSync(peak, 'utf8')) / 1000;
+    t.diagnostic(`the action's memory was ${megabytes.toFixed(0)} MB at most`);
+    assert.ok(megabytes < 300, `${megabytes} MB`);
     await endOf(cluster, [result.outputs['job-ids'] ?? '']);
   } finally {
-    rmSync(profile);
+    writeFileSync(join(home, '.bashrc'), quiet);
+    rmSync(join(home, '.bash_profile'));
   }
 });
