@@ -101,9 +101,9 @@ function roundOf(dice: Dice): Round {
   const has = (kind: Kind) => kinds.includes(kind);
   // The dice are thrown for all of them, so that one choice does not change the others.
   const sbatch = { fault: dice.pick(Object.keys(SBATCH_FAULTS) as [string, ...string[]]), call: dice.between(1, STEPS) };
-  // A whole launch hears about 17 kB and says about 120 kB.
+  // A whole launch hears 8 kB and says 90 kB.
   const direction = dice.pick<'heard' | 'sent'>(['heard', 'sent']);
-  const bytes = dice.between(0, direction === 'heard' ? 20_000 : 130_000);
+  const bytes = dice.between(0, direction === 'heard' ? 9_000 : 100_000);
   const milliseconds = dice.between(1, 60);
   const launches = dice.between(2, 5);
   const killAt = dice.fraction() * 2.5;
@@ -183,16 +183,22 @@ async function killProgram(at: number): Promise<void> {
   if (pids !== '') spawnSync('kill', ['-KILL', ...pids.split('\n')]);
 }
 
-/** Cancels the step if it is there by then. @returns how many were */
-async function cancelByHand(name: string, { at, step }: NonNullable<Round['scancel']>): Promise<number> {
+/** Cancels the step if it is there by then. @returns whether it was */
+async function cancelByHand(name: string, { at, step }: NonNullable<Round['scancel']>): Promise<boolean> {
   await wait(at);
   const jobs = stepsOf(cluster, name).filter((one) => one.step === step);
   if (jobs.length > 0) slurm(cluster, 'scancel', ...jobs.map((one) => one.job));
-  return jobs.length;
+  return jobs.length > 0;
 }
 
-/** The launches of the round with its faults. @returns them, and how many steps were cancelled by hand meanwhile */
-async function disturb(lab: Lab, name: string, round: Round, proxy: FaultyProxy): Promise<{ results: ActionResult[]; cancelled: number }> {
+/** The launches of the round with its faults. @returns them, and whether a step was cancelled by hand meanwhile */
+async function disturb(
+  lab: Lab,
+  name: string,
+  round: Round,
+  proxy: FaultyProxy,
+  tally: Tally,
+): Promise<{ results: ActionResult[]; cancelled: boolean }> {
   proxy.set(round.line);
   const { killAt } = round;
   let waiting = killAt !== undefined;
@@ -210,12 +216,22 @@ async function disturb(lab: Lab, name: string, round: Round, proxy: FaultyProxy)
   // slurmctld goes on before anything here asks it: a question to a stopped one would block this process, which holds the proxy.
   const stopped = round.controller === undefined ? undefined : stopController(round.controller);
   const byHand = (async () => {
-    if (round.scancel === undefined) return 0;
+    if (round.scancel === undefined) return false;
     await stopped;
     return cancelByHand(name, round.scancel);
   })();
   const programKilled = round.programAt === undefined ? undefined : killProgram(round.programAt);
-  const [results, cancelled] = await Promise.all([Promise.all(launches), byHand, stopped, programKilled]);
+  let over = false;
+  const ended = Promise.all(launches).finally(() => {
+    over = true;
+  });
+  const watch = async () => {
+    while (round.controller === undefined && !over) {
+      checkQueue(lab, name, 'while it launches', tally, round.scancel !== undefined);
+      await wait(0.2);
+    }
+  };
+  const [results, cancelled] = await Promise.all([ended, byHand, watch(), stopped, programKilled]);
   return { results, cancelled };
 }
 
@@ -232,7 +248,7 @@ async function play(number: number, round: Round): Promise<string> {
   const tally: Tally = { faults: 0, doubled: 0, orphaned: 0 };
   try {
     await prepare(lab, name, round.before);
-    const { results, cancelled } = await disturb(lab, name, round, proxy);
+    const { results, cancelled } = await disturb(lab, name, round, proxy, tally);
     proxy.set({ kind: 'none' });
     const outcome = results
       .map(({ outputs, code, errors }) => outputs['state'] || (code === null ? 'killed' : `failed (${errors[0]?.slice(0, 100)}…)`))
