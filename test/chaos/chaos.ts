@@ -251,8 +251,10 @@ async function play(number: number, round: Round): Promise<string> {
     const { results, cancelled } = await disturb(lab, name, round, proxy, tally);
     proxy.set({ kind: 'none' });
     const outcome = results
-      .map(({ outputs, code, errors }) => outputs['state'] || (code === null ? 'killed' : `failed (${errors[0]?.slice(0, 100)}…)`))
-      .join(', ');
+      .map(({ outputs, code, errors }) =>
+        code === null ? 'killed' : code === 0 ? outputs['state'] : `failed: ${errors[0]?.slice(0, 120)} …`,
+      )
+      .join(' | ');
     // Every failure is told as one, and what leaves a launch its connection and its queue is no reason to fail.
     const isHarmless = round.kinds.every((kind) => HARMLESS.includes(kind));
     for (const { code, errors, log } of results) {

@@ -19,7 +19,7 @@ import {
   startProxy,
   stepsOf,
 } from '../support/faults.ts';
-import { asUser, inFront, type Lab, type LabOptions, ownCluster, until } from '../support/lab.ts';
+import { asUser, inFront, type Lab, type LabOptions, ownCluster, slurm, until } from '../support/lab.ts';
 
 const own = ownCluster();
 const { cluster } = own;
@@ -159,6 +159,8 @@ test('slurmctld ends during a submission and is started again', async () => {
   );
   assert.ok(started, 'it was ended');
   await started;
+  // For its first seconds it has heard from no node and refuses whatever asks for a GPU.
+  await until('the nodes to report', () => !/unknown/.test(slurm(cluster, 'sinfo', '-h', '-o', '%T')));
   await settle(lab, name, 'slurmctld ended and started again', tally);
 });
 
