@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # EXPERIMENT, SCRATCH and what takes the lock and cancels come from submit.sh
+# shellcheck shell=bash disable=SC2154 # EXPERIMENT, SCRATCH and what takes the lock and cancels come from change.sh
 # cancel_jobs WORKDIR EXPERIMENT_ID HOLDER BY STEP CELL
 #
 # Takes the whole chain out of the queue, or one step, or one cell of all steps; with both one task. BY, a JSON string, goes

@@ -76212,16 +76212,13 @@ async function answerUnknown(api, name, number, comment, message) {
 }
 function setOutputs(reports, urls, failed) {
     const lines = (of) => reports.map(of).join('\n');
-    const outputs = {
-        'experiment-id': lines((report) => report.id),
-        'job-ids': lines((report) => report.jobs.map((job) => job.job).join(',')),
-        'checkpoint-dir': lines((report) => report.places.checkpoints),
-        'wandb-url': lines((report) => report.wandb?.group ?? ''),
-        'comment-url': urls.join('\n'),
-        state: [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'),
-    };
-    for (const [output, value] of Object.entries(outputs))
-        setOutput(output, value);
+    const set = (output, of) => setOutput(output, lines(of));
+    set('experiment-id', (report) => report.id);
+    set('job-ids', (report) => report.jobs.map((job) => job.job).join(','));
+    set('checkpoint-dir', (report) => report.places.checkpoints);
+    set('wandb-url', (report) => report.wandb?.group ?? '');
+    setOutput('comment-url', urls.join('\n'));
+    setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
     setOutput('report', reports);
 }
 /** Marks the step as failed, with an annotation at the place where there is one. */
@@ -76251,6 +76248,9 @@ function requestOf(context, inputs) {
         return ofPullRequest(context, inputs, payload, pull);
     if (context.eventName === 'issue_comment')
         return ofComment(context, inputs, payload);
+    if (context.eventName !== 'schedule' && ['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
+        throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
+    }
     if (!/^[0-9a-f]{40}$/.test(context.sha))
         throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
     const request = {
@@ -76265,9 +76265,6 @@ function requestOf(context, inputs) {
     // On a schedule the only thing that makes sense is to look.
     if (context.eventName === 'schedule')
         return { ...request, command: inputs.command === 'audit' ? 'audit' : 'status', actors: [] };
-    if (['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
-        throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
-    }
     return request;
 }
 function askedByInputs(inputs) {
@@ -76374,6 +76371,7 @@ const RUNTIME = {
     lock: read(__nccwpck_require__.ab + "lock.sh"),
     probe: read(__nccwpck_require__.ab + "probe.sh"),
     stage: read(__nccwpck_require__.ab + "stage.sh"),
+    change: read(__nccwpck_require__.ab + "change.sh"),
     submit: read(__nccwpck_require__.ab + "submit.sh"),
     checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
     cancel: read(__nccwpck_require__.ab + "cancel.sh"),
@@ -77741,7 +77739,7 @@ async function submit_submit(connection, cluster, order, onAnswer, signal) {
     const { experiment, plan, places } = order;
     const reply = await runProgram(connection, {
         purpose: 'submitting',
-        parts: ['lock', 'submit'],
+        parts: ['lock', 'change', 'submit'],
         prelude: cluster.prelude,
         calls: [
             call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
@@ -78016,7 +78014,7 @@ async function cancel(connection, cluster, order) {
     const { experiment, step, cell } = order;
     const answers = await runChecked(connection, {
         purpose: `cancelling ${experiment.id}`,
-        parts: ['lock', 'submit', 'cancel'],
+        parts: ['lock', 'change', 'cancel'],
         prelude: cluster.prelude,
         calls: [
             call('cancel_jobs', order.workdir, experiment.id, order.by, JSON.stringify(order.by), step === undefined ? '' : String(step), cell === undefined ? '' : String(cell)),

@@ -94,15 +94,13 @@ export async function answerUnknown(api: Api, name: RepoName, number: number, co
 
 export function setOutputs(reports: readonly Report[], urls: readonly string[], failed: boolean): void {
   const lines = (of: (report: Report) => string) => reports.map(of).join('\n');
-  const outputs: Readonly<Record<string, string>> = {
-    'experiment-id': lines((report) => report.id),
-    'job-ids': lines((report) => report.jobs.map((job) => job.job).join(',')),
-    'checkpoint-dir': lines((report) => report.places.checkpoints),
-    'wandb-url': lines((report) => report.wandb?.group ?? ''),
-    'comment-url': urls.join('\n'),
-    state: [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'),
-  };
-  for (const [output, value] of Object.entries(outputs)) core.setOutput(output, value);
+  const set = (output: string, of: (report: Report) => string) => core.setOutput(output, lines(of));
+  set('experiment-id', (report) => report.id);
+  set('job-ids', (report) => report.jobs.map((job) => job.job).join(','));
+  set('checkpoint-dir', (report) => report.places.checkpoints);
+  set('wandb-url', (report) => report.wandb?.group ?? '');
+  core.setOutput('comment-url', urls.join('\n'));
+  core.setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
   core.setOutput('report', reports);
 }
 

@@ -49,6 +49,11 @@ export function requestOf(context: RunnerContext, inputs: Inputs): Request | Not
   const pull = record(payload['pull_request']);
   if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0) return ofPullRequest(context, inputs, payload, pull);
   if (context.eventName === 'issue_comment') return ofComment(context, inputs, payload);
+  if (context.eventName !== 'schedule' && ['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
+    throw new Problem(
+      `the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`,
+    );
+  }
   if (!/^[0-9a-f]{40}$/.test(context.sha)) throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
   const request = {
     commit: context.sha,
@@ -61,11 +66,6 @@ export function requestOf(context: RunnerContext, inputs: Inputs): Request | Not
   };
   // On a schedule the only thing that makes sense is to look.
   if (context.eventName === 'schedule') return { ...request, command: inputs.command === 'audit' ? 'audit' : 'status', actors: [] };
-  if (['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
-    throw new Problem(
-      `the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`,
-    );
-  }
   return request;
 }
 

@@ -9,6 +9,7 @@ export const RUNTIME = {
   lock: read(new URL('../runtime/lock.sh', import.meta.url)),
   probe: read(new URL('../runtime/probe.sh', import.meta.url)),
   stage: read(new URL('../runtime/stage.sh', import.meta.url)),
+  change: read(new URL('../runtime/change.sh', import.meta.url)),
   submit: read(new URL('../runtime/submit.sh', import.meta.url)),
   checkpoints: read(new URL('../runtime/checkpoints.sh', import.meta.url)),
   cancel: read(new URL('../runtime/cancel.sh', import.meta.url)),

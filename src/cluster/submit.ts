@@ -71,7 +71,7 @@ export async function submit(
   const { experiment, plan, places } = order;
   const reply = await runProgram(connection, {
     purpose: 'submitting',
-    parts: ['lock', 'submit'],
+    parts: ['lock', 'change', 'submit'],
     prelude: cluster.prelude,
     calls: [
       call(

@@ -28,7 +28,7 @@ export async function cancel(connection: Connection, cluster: Cluster, order: Ca
   const { experiment, step, cell } = order;
   const answers = await runChecked(connection, {
     purpose: `cancelling ${experiment.id}`,
-    parts: ['lock', 'submit', 'cancel'],
+    parts: ['lock', 'change', 'cancel'],
     prelude: cluster.prelude,
     calls: [
       call(
