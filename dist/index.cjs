@@ -76825,6 +76825,21 @@ async function listExperiments(connection, cluster, minutes) {
         now: Number(all('now')[0]?.[0] ?? 0),
     };
 }
+/** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
+async function listRecords(connection, cluster, paths) {
+    const answers = await runChecked(connection, {
+        purpose: 'listing the records beside checkpoints',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('list_records', ...paths)],
+        deadlineSeconds: 300,
+    });
+    const values = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    return {
+        places: values('place').map(([path = '']) => path),
+        heads: values('head').flatMap(([, text = '']) => survey_headOf(text) ?? []),
+    };
+}
 /** @param ids each with the path of the manifest beside its checkpoints, or '' */
 async function survey(connection, cluster, ids) {
     const answers = await runChecked(connection, {
@@ -78369,6 +78384,9 @@ async function named(heads, repo, text) {
     const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
     if (byPart.length > 0)
         return byPart;
+    const byPlace = heads.filter((head) => `${head.save}/`.startsWith(`${text.replace(/\/+$/, '')}/`));
+    if (text.startsWith('/') && byPlace.length > 0)
+        return byPlace;
     const byName = heads.filter((head) => head.name === text || head.path === text);
     if (byName.length > 0)
         return byName;
@@ -78424,7 +78442,9 @@ const LATELY_MINUTES = 2 * 24 * 60;
  * @param repository `owner/name`, whose experiments these are
  * @throws Problem when no cluster has any of what was named, or none could be asked
  */
-async function onClusters(clusters, credentials, repo, repository, target, progress, act) {
+async function onClusters(clusters, credentials, repo, repository, target, progress, 
+/** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
+places, act) {
     if (clusters.length === 0)
         throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
     // What could not be asked or has nothing of it only matters when no other cluster has it.
@@ -78439,7 +78459,13 @@ async function onClusters(clusters, credentials, repo, repository, target, progr
             try {
                 connection = await connect(cluster, credentials);
                 listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-                heads = await resolveTarget(listing, repo, repository, target);
+                const known = new Set(listing.heads.map((head) => head.id));
+                const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
+                listing = { ...listing, heads: [...listing.heads, ...records.heads.filter((head) => !known.has(head.id))] };
+                // A path of checkpoints was written the way a person knows it.
+                const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
+                const expanded = records.places[index];
+                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded });
             }
             catch (error) {
                 silent.push(messageOf(error));
@@ -79031,7 +79057,7 @@ async function launchOver(connection, cluster, order, code, completing = true) {
         if (!order.keep && !completes)
             refuseWithoutRoom(seen.limits, experiment, cluster);
         if (!seen.testOnly.accepted && !completes)
-            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}.${/node configuration is not available/.test(seen.testOnly.said) ? ' No partition has such nodes, or they are down, or the controller was restarted a moment ago and does not know them yet.' : ''} Nothing was submitted`);
     }
     if (!seen.codeStaged) {
         progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
@@ -79522,13 +79548,13 @@ function targetOf({ target, pullRequest, command }, whatever) {
         return { kind: 'live' };
     throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
-function onFound(session, target, act) {
+function onFound(session, target, act, places = []) {
     const { config, credentials, repo, name, request } = session;
     if (credentials === undefined)
         throw noKey(request);
     const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
     const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), act);
+    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), places, act);
 }
 function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
     const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));

@@ -2,6 +2,7 @@
 # What there is on the cluster: which experiments, what became of their jobs, how far their cells are. Changes nothing.
 #
 #   list_experiments WORKDIR MINUTES     one short answer for each, and the queue; one squeue call
+#   list_records PATH…                  those whose record is beside the checkpoints under PATH: a save.path, or one inside it
 #   look_at ID MANIFEST_COPY             all there is of one; MANIFEST_COPY beside the checkpoints or empty
 #   ask_accounting                       one sacct call for the jobs of all that were looked at
 #   tail_logs ID BYTES FILE…             the ends of logs, without the secrets the jobs were given
@@ -10,7 +11,7 @@ export SLURM_TIME_FORMAT=%s # seconds since 1970, whatever the time zones
 export SLURM_BITSTR_LEN=0   # task lists whole, not cut to 64 characters
 
 list_experiments() {
-    local line file='' rows said
+    local line rows said
     expand_path workdir "$1" || return 1
     WORKDIR=$EXPANDED
     answer workdir "$WORKDIR"
@@ -24,17 +25,38 @@ list_experiments() {
     fi
     rm -f "$said"
     [ -d "$WORKDIR/experiments" ] || return 0
-    # The first line of a manifest up to what only a closer look needs; F says which file it is from.
+    heads_of < <(find "$WORKDIR/experiments" -mindepth 2 -maxdepth 2 -name manifest.json -print0)
+    while IFS= read -r line; do answer recent "$line"; done < <(
+        find "$WORKDIR/experiments" -mindepth 3 -maxdepth 3 -path '*/logs/*.out' -mmin "-$2" -printf '%h\n' | sed 's:/logs$::; s:.*/::' | sort -u
+    )
+}
+
+# Prints the first line of manifests, up to what only a closer look needs, behind the file it is from. Files come on stdin.
+heads_of() {
+    local line file=''
     while IFS= read -r line; do
         case $line in
             /*) file=$line ;;
             *) answer head "$file" "$line" ;;
         esac
-    done < <(find "$WORKDIR/experiments" -mindepth 2 -maxdepth 2 -name manifest.json -print0 |
-        xargs -0 -r sed -s -n '1{F;s/,"checkpoints":.*/}/p}')
-    while IFS= read -r line; do answer recent "$line"; done < <(
-        find "$WORKDIR/experiments" -mindepth 3 -maxdepth 3 -path '*/logs/*.out' -mmin "-$2" -printf '%h\n' | sed 's:/logs$::; s:.*/::' | sort -u
-    )
+    done < <(xargs -0 -r sed -s -n '1{F;s/,"checkpoints":.*/}/p}')
+}
+
+list_records() {
+    local path up
+    for path; do
+        expand_path 'the path of the checkpoints' "$path" || return 1
+        path=$EXPANDED
+        answer place "$path"
+        # A checkpoint, or what is in one, belongs to the experiment it is under.
+        up=$path
+        while [ "$up" != / ] && [ ! -e "$up/.chain/manifest.json" ]; do up=$(dirname "$up"); done
+        if [ "$up" != / ]; then
+            printf '%s\0' "$up/.chain/manifest.json" | heads_of
+        elif [ -d "$path" ]; then
+            find "$path" -mindepth 3 -maxdepth 3 -path '*/.chain/manifest.json' -print0 | heads_of
+        fi
+    done
 }
 
 look_at() {

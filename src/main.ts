@@ -265,12 +265,12 @@ function targetOf({ target, pullRequest, command }: Request, whatever: boolean):
   throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
 
-function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>): Promise<void> {
+function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>, places: readonly string[] = []): Promise<void> {
   const { config, credentials, repo, name, request } = session;
   if (credentials === undefined) throw noKey(request);
   const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
   const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-  return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => core.info(line), act);
+  return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => core.info(line), places, act);
 }
 
 function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {

@@ -75,6 +75,29 @@ export async function listExperiments(connection: Connection, cluster: Cluster, 
   };
 }
 
+/** Experiments by the records beside their checkpoints, which outlive a workdir that was purged. */
+export interface Records {
+  /** The paths that were asked for, expanded. */
+  readonly places: readonly string[];
+  readonly heads: readonly ExperimentHead[];
+}
+
+/** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
+export async function listRecords(connection: Connection, cluster: Cluster, paths: readonly string[]): Promise<Records> {
+  const answers = await runChecked(connection, {
+    purpose: 'listing the records beside checkpoints',
+    parts: ['checkpoints', 'survey'],
+    prelude: cluster.prelude,
+    calls: [call('list_records', ...paths)],
+    deadlineSeconds: 300,
+  });
+  const values = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+  return {
+    places: values('place').map(([path = '']) => path),
+    heads: values('head').flatMap(([, text = '']) => headOf(text) ?? []),
+  };
+}
+
 /** @param ids each with the path of the manifest beside its checkpoints, or '' */
 export async function survey(connection: Connection, cluster: Cluster, ids: ReadonlyMap<string, string>): Promise<Survey> {
   const answers = await runChecked(connection, {

@@ -1,5 +1,5 @@
 import { type Connection, type Credentials, connect } from '../cluster/connection.ts';
-import { type ExperimentHead, type Listing, listExperiments } from '../cluster/survey.ts';
+import { type ExperimentHead, type Listing, listExperiments, listRecords } from '../cluster/survey.ts';
 import type { Repo } from '../experiment/git.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
 import { messageOf, Problem } from '../problem.ts';
@@ -28,6 +28,8 @@ export async function onClusters(
   repository: string,
   target: Target,
   progress: (line: string) => void,
+  /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
+  places: readonly string[],
   act: (found: Found) => Promise<void>,
 ): Promise<void> {
   if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
@@ -43,7 +45,13 @@ export async function onClusters(
       try {
         connection = await connect(cluster, credentials);
         listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-        heads = await resolveTarget(listing, repo, repository, target);
+        const known = new Set(listing.heads.map((head) => head.id));
+        const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
+        listing = { ...listing, heads: [...listing.heads, ...records.heads.filter((head) => !known.has(head.id))] };
+        // A path of checkpoints was written the way a person knows it.
+        const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
+        const expanded = records.places[index];
+        heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded });
       } catch (error) {
         silent.push(messageOf(error));
         continue;

@@ -165,7 +165,9 @@ async function launchOver(
     // What completes a chain takes what room there is.
     if (!order.keep && !completes) refuseWithoutRoom(seen.limits, experiment, cluster);
     if (!seen.testOnly.accepted && !completes)
-      throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}. Nothing was submitted`);
+      throw new Problem(
+        `sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}.${/node configuration is not available/.test(seen.testOnly.said) ? ' No partition has such nodes, or they are down, or the controller was restarted a moment ago and does not know them yet.' : ''} Nothing was submitted`,
+      );
   }
   if (!seen.codeStaged) {
     progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);

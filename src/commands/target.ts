@@ -41,6 +41,8 @@ async function named(heads: readonly ExperimentHead[], repo: Repo, text: string)
   const parts = text.split(/[/?#]/);
   const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
   if (byPart.length > 0) return byPart;
+  const byPlace = heads.filter((head) => `${head.save}/`.startsWith(`${text.replace(/\/+$/, '')}/`));
+  if (text.startsWith('/') && byPlace.length > 0) return byPlace;
   const byName = heads.filter((head) => head.name === text || head.path === text);
   if (byName.length > 0) return byName;
   if (/^[0-9a-f]{4,40}$/.test(text)) {

@@ -256,6 +256,38 @@ test('one squeue call and one sacct call, however many jobs and experiments', as
   for (const id of ids) await lab.dispatch({ command: 'cancel', target: id });
 });
 
+test('a thousand cells: one status, one comment that GitHub takes, those that need somebody first', async () => {
+  const lab = await newLab('thousand', {
+    nSteps: 100,
+    nJobs: 2,
+    grid: `^lr: [${Array.from({ length: 1000 }, (_, cell) => cell).join(', ')}]`,
+  });
+  const pull = lab.openPull();
+  // It stays in the queue; what its cells have done is made up.
+  const launched = await lab.comment(pull, '/launch thousand +slurm.begin=now+1hour');
+  assert.equal(launched.code, 0, launched.log);
+  const id = launched.outputs['experiment-id'] ?? '';
+  const [job] = (launched.outputs['job-ids'] ?? '').split(',');
+  const line = (cell: string) =>
+    `{"event":"start","launch":1,"step":1,"cell":${cell},"job":"${job}","task":"${job}","restart":0,"host":"n1","time":"2026-12-01T00:00:00Z","resumed_from":null,"resume_step":-1}`;
+  asUser(
+    cluster,
+    `cd ${lab.save}/${id} && for c in $(seq 0 999); do mkdir -p $c/step_$((c % 99)) && touch $c/step_$((c % 99))/shard && echo '${line('CELL')}' | sed "s/CELL/$c/" > .chain/$c.jsonl; done`,
+  );
+  const began = Date.now();
+  const looked = await lab.comment(pull, '/status');
+  assert.equal(looked.outputs['state'], 'waiting', looked.log);
+  assert.ok(Date.now() - began < 60_000, 'not a round trip a cell');
+  const body = lab.hub.comments.find((one) => one.body.startsWith('<!-- slurm-chain'))?.body ?? '';
+  assert.match(body, /step 1 of 2: waiting for resources \(BeginTime/);
+  assert.match(body, /\| 1 \| `\d+` \| {2}\| 1000 waiting for resources/);
+  assert.match(body, /1,000 cells, 0 complete/);
+  assert.match(body, /and 970 more cells, in the summary of the workflow run/);
+  assert.match(looked.summary, /\| 999 \| `train\.lr=999` \| `step_9` \|/);
+  await lab.comment(pull, '/cancel');
+  assert.deepEqual(queueOf(id), []);
+});
+
 for (const [what, shims, wanted] of [
   ['accounting is off', { sacct: 'echo "Slurm accounting storage is disabled" >&2; exit 1' }, /\| 1 \| `\d+` \| {2}\| 1 finished \|/],
   ['accounting hangs', { sacct: 'sleep 1; exit 124' }, /\| 1 finished \|/],
