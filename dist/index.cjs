@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 1139:
+/***/ 1565:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -76357,8 +76357,268 @@ function unique(values) {
     return [...new Set(values.filter((value) => value !== ''))];
 }
 
+;// CONCATENATED MODULE: external "node:child_process"
+const external_node_child_process_namespaceObject = require("node:child_process");
+;// CONCATENATED MODULE: external "node:path"
+const external_node_path_namespaceObject = require("node:path");
 // EXTERNAL MODULE: external "node:stream"
 var external_node_stream_ = __nccwpck_require__(7075);
+;// CONCATENATED MODULE: ./lib/experiment/git.js
+
+
+
+
+/** @returns stdout as bytes. @throws Problem with git's own words. */
+function git(repo, args, options = {}) {
+    return new Promise((resolve, reject) => {
+        (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
+            encoding: 'buffer',
+            maxBuffer: 1 << 30,
+            env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
+        }, (error, stdout, stderr) => {
+            if (error)
+                reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
+            else
+                resolve(stdout);
+        });
+    });
+}
+/** The stdout of a git command as a stream that fails when git does. */
+function gitStream(repo, args) {
+    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const out = new external_node_stream_.PassThrough();
+    let said = '';
+    child.stderr.on('data', (chunk) => {
+        said = (said + chunk.toString()).slice(-4000);
+    });
+    // The end of its output is the end of the stream only once git has said that all is well.
+    child.stdout.pipe(out, { end: false });
+    child.on('error', (error) => out.destroy(error));
+    child.on('close', (code) => {
+        if (code === 0)
+            out.end();
+        else
+            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
+    });
+    // Nobody reads on: git must not wait for ever to be read.
+    out.on('close', () => child.kill());
+    return out;
+}
+async function hasCommit(repo, commit) {
+    try {
+        await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
+        return true;
+    }
+    catch {
+        return false;
+    }
+}
+/**
+ * Makes sure the checkout holds the commit, fetching just it when it does not.
+ * @param refs tried in turn after the commit itself, such as refs/pull/12/head
+ * @param token goes to git through its environment, so that it is in no argument list
+ * @throws Problem that says what to change in the workflow
+ */
+async function ensureCommit(repo, commit, refs, token) {
+    try {
+        await git(repo, ['rev-parse', '--git-dir']);
+    }
+    catch (error) {
+        throw new Problem(`there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`);
+    }
+    if (await hasCommit(repo, commit))
+        return;
+    const environment = token
+        ? {
+            GIT_CONFIG_COUNT: '1',
+            GIT_CONFIG_KEY_0: 'http.extraheader',
+            GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+        }
+        : {};
+    let why = '';
+    for (const wanted of [commit, ...refs]) {
+        try {
+            await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
+            if (await hasCommit(repo, commit))
+                return;
+        }
+        catch (error) {
+            why = messageOf(error);
+        }
+    }
+    throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
+}
+/** First line of the commit's message. */
+async function subjectOf(repo, commit) {
+    return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
+}
+/** Every entry of the commit's tree, submodules and links included. */
+async function git_entriesAt(repo, commit) {
+    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
+    return listing
+        .split('\0')
+        .filter((line) => line !== '')
+        .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
+}
+/**
+ * A path inside the repository in its one spelling.
+ * @throws Problem for one that is absolute or leads out of it.
+ */
+function repoPath(path) {
+    const normal = external_node_path_namespaceObject.posix.normalize(path.trim());
+    if (external_node_path_namespaceObject.posix.isAbsolute(normal) || normal === '..' || normal.startsWith('../') || normal === '.') {
+        throw new Problem(`'${path}' is not a path inside the repository; name the file from the top of the repository, such as configs/run.yaml`);
+    }
+    return normal;
+}
+/**
+ * The text of a file at a commit.
+ * @throws Problem when it is not there, or is a link or a folder.
+ */
+async function fileAt(repo, commit, path) {
+    const normal = repoPath(path);
+    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
+    const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
+    if (entry === undefined)
+        throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
+    if (entry.startsWith('120000')) {
+        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
+    }
+    if (!entry.startsWith('100'))
+        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
+    return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
+}
+/** fileAt, or undefined when there is no such file. */
+async function optionalFileAt(repo, commit, path) {
+    const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
+    return listing.length === 0 ? undefined : fileAt(repo, commit, path);
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
+
+
+
+
+
+
+/** Where the file is that all experiments of a repository share. */
+const REPO_CONFIG = '.github/slurm-chain.yml';
+const NO_CONFIG = { clusters: new Map(), experiments: ['configs/**/*.yaml', 'configs/**/*.yml'], defaults: undefined };
+/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what it does not know. */
+async function repoConfigAt(repo, commit) {
+    const text = await optionalFileAt(repo, commit, REPO_CONFIG);
+    return text === undefined ? NO_CONFIG : parseRepoConfig(text);
+}
+function parseRepoConfig(text) {
+    const source = parseSource(REPO_CONFIG, text);
+    const fields = fieldsOf(source, rootOf(source), 'the file', ['clusters', 'experiments', 'defaults']);
+    const clusters = new Map();
+    const all = fields.get('clusters');
+    if (all !== undefined) {
+        for (const [name, field] of mapOf(source, all))
+            clusters.set(name, cluster(source, name, field));
+    }
+    const defaults = fields.get('defaults');
+    const experiments = fields.get('experiments');
+    return {
+        clusters,
+        experiments: experiments === undefined ? NO_CONFIG.experiments : textsOf(source, experiments),
+        defaults: defaults === undefined ? undefined : { source, map: defaultsMap(source, defaults) },
+    };
+}
+function fieldsOf(source, map, what, known) {
+    const fields = new Map();
+    for (const pair of map.items) {
+        const key = keyText(pair);
+        const place = placeOf(source, pair.key);
+        if (known !== undefined && !known.includes(key)) {
+            throw new Problem(`unknown key '${key}' in ${what}${didYouMean(key, known) || `; it takes ${known.join(', ')}`}`, place);
+        }
+        const node = resolved(source, pair.value);
+        if (node === undefined || ((0,dist/* isScalar */.jn)(node) && node.value === null))
+            continue;
+        fields.set(key, { path: key, node, place: placeOf(source, node) ?? place });
+    }
+    return fields;
+}
+function mapOf(source, field, known) {
+    if (!(0,dist/* isMap */.jh)(field.node))
+        throw new Problem(`${field.path} must hold keys and values`, field.place);
+    return fieldsOf(source, field.node, field.path, known);
+}
+function textOfField(field) {
+    if (!(0,dist/* isScalar */.jn)(field.node) || typeof field.node.value !== 'string' || field.node.value.trim() === '') {
+        throw new Problem(`${field.path} must be text`, field.place);
+    }
+    return field.node.value;
+}
+function textsOf(source, field) {
+    if (!(0,dist/* isSeq */.oP)(field.node))
+        return [textOfField(field)];
+    return field.node.items.map((item, index) => {
+        const node = resolved(source, item);
+        if (node === undefined)
+            throw new Problem(`${field.path} must be text or a list of texts`, field.place);
+        return textOfField({ path: `${field.path}[${index}]`, node, place: placeOf(source, node) });
+    });
+}
+function defaultsMap(source, field) {
+    for (const key of mapOf(source, field).keys()) {
+        if (!SETTING_KEYS.includes(key)) {
+            throw new Problem(`unknown key '${key}' in defaults${didYouMean(key, SETTING_KEYS) || `; it takes ${SETTING_KEYS.join(', ')}`}`, field.place);
+        }
+    }
+    return (0,dist/* isMap */.jh)(field.node) ? field.node : new dist/* YAMLMap */.CA();
+}
+const CLUSTER_KEYS = ['host', 'port', 'user', 'workdir', 'known_hosts', 'proxy_jump', 'prelude'];
+function cluster(source, name, field) {
+    const fields = mapOf(source, { ...field, path: `clusters.${name}` }, CLUSTER_KEYS);
+    const need = (key, why) => {
+        const found = fields.get(key);
+        if (found === undefined)
+            throw new Problem(`clusters.${name} has no ${key}: ${why}`, field.place);
+        return textOfField({ ...found, path: `clusters.${name}.${key}` });
+    };
+    const host = need('host', 'the name or address of the login node');
+    const user = need('user', 'the account jobs are submitted under');
+    const portField = fields.get('port');
+    const port = portField && (0,dist/* isScalar */.jn)(portField.node) ? portField.node.value : 22;
+    if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
+        throw new Problem(`clusters.${name}.port must be a whole number from 1 to 65535`, portField?.place);
+    }
+    const workdirField = fields.get('workdir');
+    const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
+    if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
+        throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`, workdirField?.place);
+    }
+    const knownHosts = fields.get('known_hosts');
+    if (knownHosts === undefined) {
+        throw new Problem(`clusters.${name} has no known_hosts: the line of the login node in OpenSSH's known_hosts format. 'ssh-keyscan ${host}' prints it; check its fingerprint with the cluster's documentation before trusting it`, field.place);
+    }
+    const jump = fields.get('proxy_jump');
+    const prelude = fields.get('prelude');
+    return {
+        name,
+        login: { host, port, user },
+        jumps: jump === undefined
+            ? []
+            : textOfField(jump)
+                .split(',')
+                .map((hop) => hopOf(hop.trim(), user, jump)),
+        knownHosts: textsOf(source, knownHosts).join('\n'),
+        workdir: workdir.replace(/(.)\/+$/, '$1'),
+        prelude: prelude === undefined ? '' : textsOf(source, prelude).join('\n'),
+    };
+}
+/** One hop of ProxyJump: [user@]host[:port] (ssh_config(5)). */
+function hopOf(text, defaultUser, field) {
+    const match = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text);
+    const host = match?.[2];
+    if (host === undefined)
+        throw new Problem(`proxy_jump '${text}' must be user@host or user@host:port`, field.place);
+    return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
+}
+
 ;// CONCATENATED MODULE: external "node:fs"
 const external_node_fs_namespaceObject = require("node:fs");
 ;// CONCATENATED MODULE: ./lib/cluster/runtime.js
@@ -77436,141 +77696,6 @@ function tidy(said) {
 var tar_stream = __nccwpck_require__(6118);
 ;// CONCATENATED MODULE: external "node:stream/promises"
 const promises_namespaceObject = require("node:stream/promises");
-;// CONCATENATED MODULE: external "node:child_process"
-const external_node_child_process_namespaceObject = require("node:child_process");
-;// CONCATENATED MODULE: external "node:path"
-const external_node_path_namespaceObject = require("node:path");
-;// CONCATENATED MODULE: ./lib/experiment/git.js
-
-
-
-
-/** @returns stdout as bytes. @throws Problem with git's own words. */
-function git(repo, args, options = {}) {
-    return new Promise((resolve, reject) => {
-        (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
-            encoding: 'buffer',
-            maxBuffer: 1 << 30,
-            env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
-        }, (error, stdout, stderr) => {
-            if (error)
-                reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
-            else
-                resolve(stdout);
-        });
-    });
-}
-/** The stdout of a git command as a stream that fails when git does. */
-function gitStream(repo, args) {
-    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    const out = new external_node_stream_.PassThrough();
-    let said = '';
-    child.stderr.on('data', (chunk) => {
-        said = (said + chunk.toString()).slice(-4000);
-    });
-    // The end of its output is the end of the stream only once git has said that all is well.
-    child.stdout.pipe(out, { end: false });
-    child.on('error', (error) => out.destroy(error));
-    child.on('close', (code) => {
-        if (code === 0)
-            out.end();
-        else
-            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
-    });
-    // Nobody reads on: git must not wait for ever to be read.
-    out.on('close', () => child.kill());
-    return out;
-}
-async function hasCommit(repo, commit) {
-    try {
-        await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
-        return true;
-    }
-    catch {
-        return false;
-    }
-}
-/**
- * Makes sure the checkout holds the commit, fetching just it when it does not.
- * @param refs tried in turn after the commit itself, such as refs/pull/12/head
- * @param token goes to git through its environment, so that it is in no argument list
- * @throws Problem that says what to change in the workflow
- */
-async function ensureCommit(repo, commit, refs, token) {
-    try {
-        await git(repo, ['rev-parse', '--git-dir']);
-    }
-    catch (error) {
-        throw new Problem(`there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`);
-    }
-    if (await hasCommit(repo, commit))
-        return;
-    const environment = token
-        ? {
-            GIT_CONFIG_COUNT: '1',
-            GIT_CONFIG_KEY_0: 'http.extraheader',
-            GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
-        }
-        : {};
-    let why = '';
-    for (const wanted of [commit, ...refs]) {
-        try {
-            await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
-            if (await hasCommit(repo, commit))
-                return;
-        }
-        catch (error) {
-            why = messageOf(error);
-        }
-    }
-    throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
-}
-/** First line of the commit's message. */
-async function subjectOf(repo, commit) {
-    return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
-}
-/** Every entry of the commit's tree, submodules and links included. */
-async function entriesAt(repo, commit) {
-    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
-    return listing
-        .split('\0')
-        .filter((line) => line !== '')
-        .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
-}
-/**
- * A path inside the repository in its one spelling.
- * @throws Problem for one that is absolute or leads out of it.
- */
-function repoPath(path) {
-    const normal = external_node_path_namespaceObject.posix.normalize(path.trim());
-    if (external_node_path_namespaceObject.posix.isAbsolute(normal) || normal === '..' || normal.startsWith('../') || normal === '.') {
-        throw new Problem(`'${path}' is not a path inside the repository; name the file from the top of the repository, such as configs/run.yaml`);
-    }
-    return normal;
-}
-/**
- * The text of a file at a commit.
- * @throws Problem when it is not there, or is a link or a folder.
- */
-async function fileAt(repo, commit, path) {
-    const normal = repoPath(path);
-    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
-    const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
-    if (entry === undefined)
-        throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
-    if (entry.startsWith('120000')) {
-        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
-    }
-    if (!entry.startsWith('100'))
-        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
-    return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
-}
-/** fileAt, or undefined when there is no such file. */
-async function optionalFileAt(repo, commit, path) {
-    const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
-    return listing.length === 0 ? undefined : fileAt(repo, commit, path);
-}
-
 ;// CONCATENATED MODULE: ./lib/experiment/code.js
 
 
@@ -77617,7 +77742,7 @@ async function codeOf(repo, commit, exclude) {
         }
     })();
     await Promise.all([reading, listed]);
-    const entries = await entriesAt(repo, commit);
+    const entries = await git_entriesAt(repo, commit);
     const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
     return {
         name: commit + left,
@@ -78739,7 +78864,7 @@ function isExperimentPath(config, path) {
  * @throws Problem when none or more than one answers to it
  */
 async function findExperiment(repo, commit, config, called) {
-    const entries = await entriesAt(repo, commit);
+    const entries = await git_entriesAt(repo, commit);
     if (/\.ya?ml$/.test(called)) {
         const path = repoPath(called);
         if (!entries.some((entry) => entry.path === path)) {
@@ -78763,6 +78888,19 @@ async function findExperiment(repo, commit, config, called) {
         throw new Problem(`'${called}' may be any of ${found.join(', ')}; give the path`);
     return only;
 }
+/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
+async function savePathsAt(repo, commit, config) {
+    const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
+    const found = await Promise.all(paths.map(async (path) => {
+        try {
+            return (await loadExperiment(repo, commit, config, path)).settings.save.path;
+        }
+        catch {
+            return undefined; // what is wrong with it matters when it is launched
+        }
+    }));
+    return [...new Set(found.filter((path) => path !== undefined))];
+}
 async function nameAt(repo, commit, path) {
     try {
         const name = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');
@@ -78771,131 +78909,6 @@ async function nameAt(repo, commit, path) {
     catch {
         return undefined; // a broken file among others is not the one that was asked for
     }
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
-
-
-
-
-
-
-/** Where the file is that all experiments of a repository share. */
-const REPO_CONFIG = '.github/slurm-chain.yml';
-const NO_CONFIG = { clusters: new Map(), experiments: ['configs/**/*.yaml', 'configs/**/*.yml'], defaults: undefined };
-/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what it does not know. */
-async function repoConfigAt(repo, commit) {
-    const text = await optionalFileAt(repo, commit, REPO_CONFIG);
-    return text === undefined ? NO_CONFIG : parseRepoConfig(text);
-}
-function parseRepoConfig(text) {
-    const source = parseSource(REPO_CONFIG, text);
-    const fields = fieldsOf(source, rootOf(source), 'the file', ['clusters', 'experiments', 'defaults']);
-    const clusters = new Map();
-    const all = fields.get('clusters');
-    if (all !== undefined) {
-        for (const [name, field] of mapOf(source, all))
-            clusters.set(name, cluster(source, name, field));
-    }
-    const defaults = fields.get('defaults');
-    const experiments = fields.get('experiments');
-    return {
-        clusters,
-        experiments: experiments === undefined ? NO_CONFIG.experiments : textsOf(source, experiments),
-        defaults: defaults === undefined ? undefined : { source, map: defaultsMap(source, defaults) },
-    };
-}
-function fieldsOf(source, map, what, known) {
-    const fields = new Map();
-    for (const pair of map.items) {
-        const key = keyText(pair);
-        const place = placeOf(source, pair.key);
-        if (known !== undefined && !known.includes(key)) {
-            throw new Problem(`unknown key '${key}' in ${what}${didYouMean(key, known) || `; it takes ${known.join(', ')}`}`, place);
-        }
-        const node = resolved(source, pair.value);
-        if (node === undefined || ((0,dist/* isScalar */.jn)(node) && node.value === null))
-            continue;
-        fields.set(key, { path: key, node, place: placeOf(source, node) ?? place });
-    }
-    return fields;
-}
-function mapOf(source, field, known) {
-    if (!(0,dist/* isMap */.jh)(field.node))
-        throw new Problem(`${field.path} must hold keys and values`, field.place);
-    return fieldsOf(source, field.node, field.path, known);
-}
-function textOfField(field) {
-    if (!(0,dist/* isScalar */.jn)(field.node) || typeof field.node.value !== 'string' || field.node.value.trim() === '') {
-        throw new Problem(`${field.path} must be text`, field.place);
-    }
-    return field.node.value;
-}
-function textsOf(source, field) {
-    if (!(0,dist/* isSeq */.oP)(field.node))
-        return [textOfField(field)];
-    return field.node.items.map((item, index) => {
-        const node = resolved(source, item);
-        if (node === undefined)
-            throw new Problem(`${field.path} must be text or a list of texts`, field.place);
-        return textOfField({ path: `${field.path}[${index}]`, node, place: placeOf(source, node) });
-    });
-}
-function defaultsMap(source, field) {
-    for (const key of mapOf(source, field).keys()) {
-        if (!SETTING_KEYS.includes(key)) {
-            throw new Problem(`unknown key '${key}' in defaults${didYouMean(key, SETTING_KEYS) || `; it takes ${SETTING_KEYS.join(', ')}`}`, field.place);
-        }
-    }
-    return (0,dist/* isMap */.jh)(field.node) ? field.node : new dist/* YAMLMap */.CA();
-}
-const CLUSTER_KEYS = ['host', 'port', 'user', 'workdir', 'known_hosts', 'proxy_jump', 'prelude'];
-function cluster(source, name, field) {
-    const fields = mapOf(source, { ...field, path: `clusters.${name}` }, CLUSTER_KEYS);
-    const need = (key, why) => {
-        const found = fields.get(key);
-        if (found === undefined)
-            throw new Problem(`clusters.${name} has no ${key}: ${why}`, field.place);
-        return textOfField({ ...found, path: `clusters.${name}.${key}` });
-    };
-    const host = need('host', 'the name or address of the login node');
-    const user = need('user', 'the account jobs are submitted under');
-    const portField = fields.get('port');
-    const port = portField && (0,dist/* isScalar */.jn)(portField.node) ? portField.node.value : 22;
-    if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
-        throw new Problem(`clusters.${name}.port must be a whole number from 1 to 65535`, portField?.place);
-    }
-    const workdirField = fields.get('workdir');
-    const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-    if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
-        throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`, workdirField?.place);
-    }
-    const knownHosts = fields.get('known_hosts');
-    if (knownHosts === undefined) {
-        throw new Problem(`clusters.${name} has no known_hosts: the line of the login node in OpenSSH's known_hosts format. 'ssh-keyscan ${host}' prints it; check its fingerprint with the cluster's documentation before trusting it`, field.place);
-    }
-    const jump = fields.get('proxy_jump');
-    const prelude = fields.get('prelude');
-    return {
-        name,
-        login: { host, port, user },
-        jumps: jump === undefined
-            ? []
-            : textOfField(jump)
-                .split(',')
-                .map((hop) => hopOf(hop.trim(), user, jump)),
-        knownHosts: textsOf(source, knownHosts).join('\n'),
-        workdir: workdir.replace(/(.)\/+$/, '$1'),
-        prelude: prelude === undefined ? '' : textsOf(source, prelude).join('\n'),
-    };
-}
-/** One hop of ProxyJump: [user@]host[:port] (ssh_config(5)). */
-function hopOf(text, defaultUser, field) {
-    const match = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text);
-    const host = match?.[2];
-    if (host === undefined)
-        throw new Problem(`proxy_jump '${text}' must be user@host or user@host:port`, field.place);
-    return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/extend.js
@@ -79298,14 +79311,233 @@ function sleep(milliseconds, signal) {
     });
 }
 
+;// CONCATENATED MODULE: ./lib/session.js
+
+
+
+/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
+async function session_commitOf(api, name, { pullRequest, commit, command }, { allowForks }) {
+    let { isFork } = pullRequest ?? {};
+    let head = commit;
+    if (pullRequest !== undefined && head === undefined) {
+        const now = await headOf(api, name, pullRequest.number);
+        [head, isFork] = [now.commit, now.isFork];
+        // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
+        if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
+            throw new Problem(`pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`);
+        }
+    }
+    if (pullRequest !== undefined && isFork && !allowForks) {
+        throw new Problem(`pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
+    }
+    if (head === undefined)
+        throw new Problem('the event names no commit');
+    return head;
+}
+/** Address of this workflow run. */
+function runUrl(name) {
+    return `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`;
+}
+function noKey(request) {
+    const why = github_context.actor === 'dependabot[bot]'
+        ? ' Runs started by Dependabot get Dependabot secrets, not those of Actions.'
+        : request.pullRequest?.isFork
+            ? ' Workflows of pull requests from forks get no secrets.'
+            : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
+    return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
+}
+
+;// CONCATENATED MODULE: ./lib/perform.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+/**
+ * Does what was asked for.
+ * @param done takes each report as it comes
+ * @param failed takes what went wrong with one of several
+ */
+async function perform(session, done, failed) {
+    const { request, signal, commit } = session;
+    const near = { commit, pullRequest: request.pullRequest?.number };
+    switch (request.command) {
+        case 'plan':
+        case 'launch':
+        case 'restart':
+            for (const path of await pathsOf(session)) {
+                if (signal.aborted)
+                    throw new Problem(`stopped before ${path}; nothing of it was submitted`);
+                try {
+                    await done(await group(`${request.command} ${path}`, () => launchPath(session, path)));
+                }
+                catch (error) {
+                    failed(error);
+                }
+            }
+            return;
+        case 'status':
+            return onFound(session, targetOf(request, true), async (found) => {
+                const { reports, problems } = await statusOfFound(session, found);
+                for (const report of reports)
+                    await done(report);
+                for (const problem of problems)
+                    failed(new Problem(problem));
+            });
+        case 'cancel': {
+            const target = targetOf(request, false);
+            return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
+                const queued = heads.filter((head) => listing.queued.has(head.id));
+                // Everything of a pull request, or the one chain that was named.
+                const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
+                const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
+                for (const experiment of chosen) {
+                    info(`cancelling ${experiment.id}`);
+                    const { workdir } = listing;
+                    const { step, cell } = request;
+                    const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
+                    await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: perform_secretsOf(session.inputs) }));
+                }
+            });
+        }
+        case 'extend':
+            return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
+                const head = theOne(heads, listing, 'extend', near);
+                const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
+                const chain = given.some((one) => one.path === 'chain.n_jobs')
+                    ? given
+                    : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
+                const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
+                await done(await group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
+            });
+        case 'audit':
+            throw new Problem('audit is not there yet');
+        default:
+            return request.command;
+    }
+}
+/** The experiments that are to be launched, by path. */
+async function pathsOf({ api, name, repo, commit, config, request }) {
+    if (request.called !== undefined)
+        return [await findExperiment(repo, commit, config, request.called)];
+    if (request.pullRequest === undefined)
+        return [];
+    const changed = await changedFiles(api, name, request.pullRequest.number);
+    const paths = changed.filter((path) => isExperimentPath(config, path));
+    if (paths.length === 0) {
+        throw new Problem(`pull request #${request.pullRequest.number} changes no experiment (${config.experiments.join(', ')}); name one with a label launch:<experiment>`);
+    }
+    return paths;
+}
+async function launchPath(session, path) {
+    const { repo, commit, config, request } = session;
+    const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
+    info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
+    return request.command === 'plan'
+        ? plan(orderOf(session, experiment))
+        : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
+}
+function launchOf(session, experiment, mode) {
+    return launch({
+        ...orderOf(session, experiment),
+        mode,
+        keep: session.inputs.keepPartial,
+        // An extension runs the commit of its chain, whatever the pull request has moved on to.
+        beforeSubmit: mode === 'extend' ? async () => { } : () => refuseMovedHead(session),
+    });
+}
+function orderOf({ repo, inputs, credentials, signal, request, name }, experiment) {
+    const launcher = {
+        actor: request.actors[0] ?? '',
+        runUrl: runUrl(name),
+        repository: `${name.owner}/${name.repo}`,
+        pullRequest: request.pullRequest?.number,
+        at: new Date().toISOString(),
+    };
+    return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => info(line), signal };
+}
+/** What was approved is the commit the event names; a push since then is not. */
+async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) {
+    if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined))
+        return;
+    const now = (await headOf(api, name, pullRequest.number)).commit;
+    if (now !== commit) {
+        throw new Problem(`pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`);
+    }
+}
+/** @param whatever without a name and a pull request, everything that is live is meant */
+function targetOf({ target, pullRequest, command }, whatever) {
+    const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
+    if (pull !== undefined)
+        return { kind: 'pull request', number: Number(pull) };
+    if (target !== undefined)
+        return { kind: 'named', text: target };
+    if (pullRequest !== undefined)
+        return { kind: 'pull request', number: pullRequest.number };
+    if (whatever)
+        return { kind: 'live' };
+    throw new Problem(`say what to ${command}: give the input target, config or pr`);
+}
+function onFound(session, target, act, places = []) {
+    const { config, credentials, repo, name, request } = session;
+    if (credentials === undefined)
+        throw noKey(request);
+    const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
+    const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
+    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), places, act);
+}
+function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
+    const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
+    return status_status(connection, cluster, listing, ids, perform_secretsOf(inputs));
+}
+function perform_secretsOf(inputs) {
+    return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
+}
+/** Waits for what was launched or looked at, and says at the end how it stands. */
+async function waitForAll(session, reports, done) {
+    const { inputs, signal } = session;
+    const ids = [...new Set(reports.map((report) => report.id))];
+    if (inputs.wait === 'no' || ids.length === 0)
+        return;
+    const look = async () => {
+        const seen = [];
+        for (const id of ids) {
+            await onFound(session, { kind: 'named', text: id }, async (found) => {
+                seen.push(...(await statusOfFound(session, found)).reports);
+            });
+        }
+        return seen;
+    };
+    const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => info(line));
+    for (const report of waited.reports)
+        await done(report);
+    if (waited.how === 'timed out')
+        warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
+    if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
+        warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
+        const by = `cancelled workflow run ${runUrl(session.name)}`;
+        for (const id of ids) {
+            await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
+                for (const experiment of heads) {
+                    const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: perform_secretsOf(inputs) };
+                    await done(await cancel(connection, cluster, order));
+                }
+            });
+        }
+    }
+    if (waited.reports.some((report) => report.state === 'failed'))
+        throw new Problem('a chain failed; its report says where');
+}
+
 ;// CONCATENATED MODULE: ./lib/main.js
-
-
-
-
-
-
-
 
 
 
@@ -79381,12 +79613,12 @@ async function serve(inputs, request, signal) {
         if (request.comment !== undefined)
             await receipt(api, name, request.comment);
         const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd() };
-        const commit = await main_commitOf(api, name, request, inputs);
+        const commit = await session_commitOf(api, name, request, inputs);
         await ensureCommit(repo, commit, request.refs, inputs.token);
         const config = await repoConfigAt(repo, commit);
         const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
         const session = { inputs, request, signal, api, name, repo, commit, config, credentials };
-        await main_execute(session, done, (problem) => problems.push(problem));
+        await perform(session, done, (problem) => problems.push(problem));
         if (inputs.wait !== 'no' && reports.some((report) => report.command !== 'plan'))
             await waitForAll(session, reports, done);
     }
@@ -79398,83 +79630,6 @@ async function serve(inputs, request, signal) {
     for (const problem of problems)
         fail(problem);
 }
-async function main_execute(session, done, failed) {
-    const { request, signal, commit } = session;
-    const near = { commit, pullRequest: request.pullRequest?.number };
-    switch (request.command) {
-        case 'plan':
-        case 'launch':
-        case 'restart':
-            for (const path of await pathsOf(session)) {
-                if (signal.aborted)
-                    throw new Problem(`stopped before ${path}; nothing of it was submitted`);
-                try {
-                    await done(await group(`${request.command} ${path}`, () => launchPath(session, path)));
-                }
-                catch (error) {
-                    failed(error);
-                }
-            }
-            return;
-        case 'status':
-            return onFound(session, targetOf(request, true), async (found) => {
-                const { reports, problems } = await statusOfFound(session, found);
-                for (const report of reports)
-                    await done(report);
-                for (const problem of problems)
-                    failed(new Problem(problem));
-            });
-        case 'cancel': {
-            const target = targetOf(request, false);
-            return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
-                const queued = heads.filter((head) => listing.queued.has(head.id));
-                // Everything of a pull request, or the one chain that was named.
-                const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
-                const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
-                for (const experiment of chosen) {
-                    info(`cancelling ${experiment.id}`);
-                    const { workdir } = listing;
-                    const { step, cell } = request;
-                    const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
-                    await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: main_secretsOf(session.inputs) }));
-                }
-            });
-        }
-        case 'extend':
-            return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
-                const head = theOne(heads, listing, 'extend', near);
-                const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
-                const chain = given.some((one) => one.path === 'chain.n_jobs')
-                    ? given
-                    : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
-                const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
-                await done(await group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
-            });
-        case 'audit':
-            throw new Problem('audit is not there yet');
-        default:
-            return request.command;
-    }
-}
-/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
-async function main_commitOf(api, name, { pullRequest, commit, command }, { allowForks }) {
-    let { isFork } = pullRequest ?? {};
-    let head = commit;
-    if (pullRequest !== undefined && head === undefined) {
-        const now = await headOf(api, name, pullRequest.number);
-        [head, isFork] = [now.commit, now.isFork];
-        // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
-        if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
-            throw new Problem(`pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`);
-        }
-    }
-    if (pullRequest !== undefined && isFork && !allowForks) {
-        throw new Problem(`pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
-    }
-    if (head === undefined)
-        throw new Problem('the event names no commit');
-    return head;
-}
 async function receipt(api, name, comment) {
     try {
         await react(api, name, comment, 'eyes');
@@ -79483,132 +79638,9 @@ async function receipt(api, name, comment) {
         warning(messageOf(error));
     }
 }
-/** The experiments that are to be launched, by path. */
-async function pathsOf({ api, name, repo, commit, config, request }) {
-    if (request.called !== undefined)
-        return [await findExperiment(repo, commit, config, request.called)];
-    if (request.pullRequest === undefined)
-        return [];
-    const changed = await changedFiles(api, name, request.pullRequest.number);
-    const paths = changed.filter((path) => isExperimentPath(config, path));
-    if (paths.length === 0) {
-        throw new Problem(`pull request #${request.pullRequest.number} changes no experiment (${config.experiments.join(', ')}); name one with a label launch:<experiment>`);
-    }
-    return paths;
-}
-async function launchPath(session, path) {
-    const { repo, commit, config, request } = session;
-    const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
-    info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
-    return request.command === 'plan'
-        ? plan(orderOf(session, experiment))
-        : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
-}
-function launchOf(session, experiment, mode) {
-    return launch({
-        ...orderOf(session, experiment),
-        mode,
-        keep: session.inputs.keepPartial,
-        // An extension runs the commit of its chain, whatever the pull request has moved on to.
-        beforeSubmit: mode === 'extend' ? async () => { } : () => refuseMovedHead(session),
-    });
-}
-function orderOf({ repo, inputs, credentials, signal, request, name }, experiment) {
-    const launcher = {
-        actor: request.actors[0] ?? '',
-        runUrl: runUrl(name),
-        repository: `${name.owner}/${name.repo}`,
-        pullRequest: request.pullRequest?.number,
-        at: new Date().toISOString(),
-    };
-    return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => info(line), signal };
-}
-function runUrl(name) {
-    return `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`;
-}
-/** What was approved is the commit the event names; a push since then is not. */
-async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) {
-    if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined))
-        return;
-    const now = (await headOf(api, name, pullRequest.number)).commit;
-    if (now !== commit) {
-        throw new Problem(`pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`);
-    }
-}
-/** @param whatever without a name and a pull request, everything that is live is meant */
-function targetOf({ target, pullRequest, command }, whatever) {
-    const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
-    if (pull !== undefined)
-        return { kind: 'pull request', number: Number(pull) };
-    if (target !== undefined)
-        return { kind: 'named', text: target };
-    if (pullRequest !== undefined)
-        return { kind: 'pull request', number: pullRequest.number };
-    if (whatever)
-        return { kind: 'live' };
-    throw new Problem(`say what to ${command}: give the input target, config or pr`);
-}
-function onFound(session, target, act, places = []) {
-    const { config, credentials, repo, name, request } = session;
-    if (credentials === undefined)
-        throw noKey(request);
-    const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
-    const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), places, act);
-}
-function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
-    const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
-    return status_status(connection, cluster, listing, ids, main_secretsOf(inputs));
-}
-function main_secretsOf(inputs) {
-    return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
-}
-/** Waits for what was launched or looked at, and says at the end how it stands. */
-async function waitForAll(session, reports, done) {
-    const { inputs, signal } = session;
-    const ids = [...new Set(reports.map((report) => report.id))];
-    if (inputs.wait === 'no' || ids.length === 0)
-        return;
-    const look = async () => {
-        const seen = [];
-        for (const id of ids) {
-            await onFound(session, { kind: 'named', text: id }, async (found) => {
-                seen.push(...(await statusOfFound(session, found)).reports);
-            });
-        }
-        return seen;
-    };
-    const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => info(line));
-    for (const report of waited.reports)
-        await done(report);
-    if (waited.how === 'timed out')
-        warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
-    if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
-        warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
-        const by = `cancelled workflow run ${runUrl(session.name)}`;
-        for (const id of ids) {
-            await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
-                for (const experiment of heads) {
-                    const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: main_secretsOf(inputs) };
-                    await done(await cancel(connection, cluster, order));
-                }
-            });
-        }
-    }
-    if (waited.reports.some((report) => report.state === 'failed'))
-        throw new Problem('a chain failed; its report says where');
-}
 /** The last report of each experiment. */
 function latest(reports) {
     return [...new Map(reports.map((report) => [report.id, report])).values()];
-}
-function noKey(request) {
-    const why = github_context.actor === 'dependabot[bot]'
-        ? ' Runs started by Dependabot get Dependabot secrets, not those of Actions.'
-        : request.pullRequest?.isFork
-            ? ' Workflows of pull requests from forks get no secrets.'
-            : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
-    return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
 }
 
 ;// CONCATENATED MODULE: ./lib/index.js
@@ -79664,7 +79696,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(1139);
+__nccwpck_require__(1565);
 
 module.exports = __webpack_exports__;
 /******/ })()

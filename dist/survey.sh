@@ -45,9 +45,10 @@ heads_of() {
 list_records() {
     local path up
     for path; do
-        expand_path 'the path of the checkpoints' "$path" || return 1
-        path=$EXPANDED
+        # One that cannot be expanded here has nothing under it.
+        path=$(exec 4>/dev/null; expand_path path "$path" && printf '%s' "$EXPANDED")
         answer place "$path"
+        [ -n "$path" ] || continue
         # A checkpoint, or what is in one, belongs to the experiment it is under.
         up=$path
         while [ "$up" != / ] && [ ! -e "$up/.chain/manifest.json" ]; do up=$(dirname "$up"); done

@@ -169,6 +169,21 @@ export async function findExperiment(repo: Repo, commit: string, config: RepoCon
   return only;
 }
 
+/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
+export async function savePathsAt(repo: Repo, commit: string, config: RepoConfig): Promise<string[]> {
+  const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
+  const found = await Promise.all(
+    paths.map(async (path) => {
+      try {
+        return (await loadExperiment(repo, commit, config, path)).settings.save.path;
+      } catch {
+        return undefined; // what is wrong with it matters when it is launched
+      }
+    }),
+  );
+  return [...new Set(found.filter((path) => path !== undefined))];
+}
+
 async function nameAt(repo: Repo, commit: string, path: string): Promise<string | undefined> {
   try {
     const name: unknown = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');

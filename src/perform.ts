@@ -1,0 +1,195 @@
+import * as core from '@actions/core';
+import { changedFiles, headOf } from './action/github.ts';
+import type { Inputs } from './action/inputs.ts';
+import type { Request } from './action/request.ts';
+import type { Launcher } from './chain/manifest.ts';
+import { cancel } from './commands/cancel.ts';
+import { type Found, onClusters } from './commands/clusters.ts';
+import type { Order } from './commands/command.ts';
+import { extendedExperiment } from './commands/extend.ts';
+import { launch } from './commands/launch.ts';
+import { plan } from './commands/plan.ts';
+import { status } from './commands/status.ts';
+import { type Target, theOne } from './commands/target.ts';
+import { waitFor } from './commands/wait.ts';
+import { type Experiment, findExperiment, isExperimentPath, loadExperiment } from './experiment/experiment.ts';
+import { Problem } from './problem.ts';
+import type { Report } from './report/report.ts';
+import { noKey, runUrl, type Session } from './session.ts';
+/**
+ * Does what was asked for.
+ * @param done takes each report as it comes
+ * @param failed takes what went wrong with one of several
+ */
+export async function perform(
+  session: Session,
+  done: (report: Report) => Promise<void>,
+  failed: (problem: unknown) => void,
+): Promise<void> {
+  const { request, signal, commit } = session;
+  const near = { commit, pullRequest: request.pullRequest?.number };
+  switch (request.command) {
+    case 'plan':
+    case 'launch':
+    case 'restart':
+      for (const path of await pathsOf(session)) {
+        if (signal.aborted) throw new Problem(`stopped before ${path}; nothing of it was submitted`);
+        try {
+          await done(await core.group(`${request.command} ${path}`, () => launchPath(session, path)));
+        } catch (error) {
+          failed(error);
+        }
+      }
+      return;
+    case 'status':
+      return onFound(session, targetOf(request, true), async (found) => {
+        const { reports, problems } = await statusOfFound(session, found);
+        for (const report of reports) await done(report);
+        for (const problem of problems) failed(new Problem(problem));
+      });
+    case 'cancel': {
+      const target = targetOf(request, false);
+      return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
+        const queued = heads.filter((head) => listing.queued.has(head.id));
+        // Everything of a pull request, or the one chain that was named.
+        const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
+        const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
+        for (const experiment of chosen) {
+          core.info(`cancelling ${experiment.id}`);
+          const { workdir } = listing;
+          const { step, cell } = request;
+          const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
+          await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: secretsOf(session.inputs) }));
+        }
+      });
+    }
+    case 'extend':
+      return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
+        const head = theOne(heads, listing, 'extend', near);
+        const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
+        const chain = given.some((one) => one.path === 'chain.n_jobs')
+          ? given
+          : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
+        const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
+        await done(await core.group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
+      });
+    case 'audit':
+      throw new Problem('audit is not there yet');
+    default:
+      return request.command satisfies never;
+  }
+}
+
+/** The experiments that are to be launched, by path. */
+async function pathsOf({ api, name, repo, commit, config, request }: Session): Promise<string[]> {
+  if (request.called !== undefined) return [await findExperiment(repo, commit, config, request.called)];
+  if (request.pullRequest === undefined) return [];
+  const changed = await changedFiles(api, name, request.pullRequest.number);
+  const paths = changed.filter((path) => isExperimentPath(config, path));
+  if (paths.length === 0) {
+    throw new Problem(
+      `pull request #${request.pullRequest.number} changes no experiment (${config.experiments.join(', ')}); name one with a label launch:<experiment>`,
+    );
+  }
+  return paths;
+}
+
+async function launchPath(session: Session, path: string): Promise<Report> {
+  const { repo, commit, config, request } = session;
+  const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
+  core.info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
+  return request.command === 'plan'
+    ? plan(orderOf(session, experiment))
+    : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
+}
+
+function launchOf(session: Session, experiment: Experiment, mode: 'launch' | 'extend' | 'restart'): Promise<Report> {
+  return launch({
+    ...orderOf(session, experiment),
+    mode,
+    keep: session.inputs.keepPartial,
+    // An extension runs the commit of its chain, whatever the pull request has moved on to.
+    beforeSubmit: mode === 'extend' ? async () => {} : () => refuseMovedHead(session),
+  });
+}
+
+function orderOf({ repo, inputs, credentials, signal, request, name }: Session, experiment: Experiment): Order {
+  const launcher: Launcher = {
+    actor: request.actors[0] ?? '',
+    runUrl: runUrl(name),
+    repository: `${name.owner}/${name.repo}`,
+    pullRequest: request.pullRequest?.number,
+    at: new Date().toISOString(),
+  };
+  return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => core.info(line), signal };
+}
+
+/** What was approved is the commit the event names; a push since then is not. */
+async function refuseMovedHead({ api, name, request: { pullRequest }, commit }: Session): Promise<void> {
+  if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined)) return;
+  const now = (await headOf(api, name, pullRequest.number)).commit;
+  if (now !== commit) {
+    throw new Problem(
+      `pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`,
+    );
+  }
+}
+
+/** @param whatever without a name and a pull request, everything that is live is meant */
+function targetOf({ target, pullRequest, command }: Request, whatever: boolean): Target {
+  const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
+  if (pull !== undefined) return { kind: 'pull request', number: Number(pull) };
+  if (target !== undefined) return { kind: 'named', text: target };
+  if (pullRequest !== undefined) return { kind: 'pull request', number: pullRequest.number };
+  if (whatever) return { kind: 'live' };
+  throw new Problem(`say what to ${command}: give the input target, config or pr`);
+}
+
+function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>, places: readonly string[] = []): Promise<void> {
+  const { config, credentials, repo, name, request } = session;
+  if (credentials === undefined) throw noKey(request);
+  const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
+  const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
+  return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => core.info(line), places, act);
+}
+
+function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {
+  const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
+  return status(connection, cluster, listing, ids, secretsOf(inputs));
+}
+
+function secretsOf(inputs: Inputs): string[] {
+  return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
+}
+
+/** Waits for what was launched or looked at, and says at the end how it stands. */
+export async function waitForAll(session: Session, reports: readonly Report[], done: (report: Report) => Promise<void>): Promise<void> {
+  const { inputs, signal } = session;
+  const ids = [...new Set(reports.map((report) => report.id))];
+  if (inputs.wait === 'no' || ids.length === 0) return;
+  const look = async () => {
+    const seen: Report[] = [];
+    for (const id of ids) {
+      await onFound(session, { kind: 'named', text: id }, async (found) => {
+        seen.push(...(await statusOfFound(session, found)).reports);
+      });
+    }
+    return seen;
+  };
+  const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => core.info(line));
+  for (const report of waited.reports) await done(report);
+  if (waited.how === 'timed out') core.warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
+  if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
+    core.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
+    const by = `cancelled workflow run ${runUrl(session.name)}`;
+    for (const id of ids) {
+      await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
+        for (const experiment of heads) {
+          const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
+          await done(await cancel(connection, cluster, order));
+        }
+      });
+    }
+  }
+  if (waited.reports.some((report) => report.state === 'failed')) throw new Problem('a chain failed; its report says where');
+}

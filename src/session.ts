@@ -1,0 +1,65 @@
+import { context } from '@actions/github';
+import { type Api, headOf, type RepoName } from './action/github.ts';
+import type { Inputs } from './action/inputs.ts';
+import type { Request } from './action/request.ts';
+import type { Credentials } from './cluster/connection.ts';
+import type { Repo } from './experiment/git.ts';
+import type { RepoConfig } from './experiment/repo-config.ts';
+import { Problem } from './problem.ts';
+
+/** Everything a command needs that is not its own. */
+export interface Session {
+  readonly inputs: Inputs;
+  readonly request: Request;
+  readonly signal: AbortSignal;
+  readonly api: Api;
+  readonly name: RepoName;
+  readonly repo: Repo;
+  /** The commit the request is about, where it is about one, else the one the configuration is read at. */
+  readonly commit: string;
+  readonly config: RepoConfig;
+  readonly credentials: Credentials | undefined;
+}
+
+/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
+export async function commitOf(
+  api: Api,
+  name: RepoName,
+  { pullRequest, commit, command }: Request,
+  { allowForks }: Inputs,
+): Promise<string> {
+  let { isFork } = pullRequest ?? {};
+  let head = commit;
+  if (pullRequest !== undefined && head === undefined) {
+    const now = await headOf(api, name, pullRequest.number);
+    [head, isFork] = [now.commit, now.isFork];
+    // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
+    if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
+      throw new Problem(
+        `pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`,
+      );
+    }
+  }
+  if (pullRequest !== undefined && isFork && !allowForks) {
+    throw new Problem(
+      `pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`,
+    );
+  }
+  if (head === undefined) throw new Problem('the event names no commit');
+  return head;
+}
+
+/** Address of this workflow run. */
+export function runUrl(name: RepoName): string {
+  return `${context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${context.runId}`;
+}
+
+export function noKey(request: Request): Problem {
+  const why =
+    context.actor === 'dependabot[bot]'
+      ? ' Runs started by Dependabot get Dependabot secrets, not those of Actions.'
+      : request.pullRequest?.isFork
+        ? ' Workflows of pull requests from forks get no secrets.'
+        : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
+  return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
+}
