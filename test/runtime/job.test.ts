@@ -17,6 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { runsOf, sumOf } from '../../src/chain/accounting.ts';
 import { JOB_SCRIPT } from '../../src/cluster/stage.ts';
 import { ROOT } from '../support/action.ts';
 import { until } from '../support/lab.ts';
@@ -308,7 +309,8 @@ test('what a task leaves on record', () => {
   one.save('step_4');
   one.task(2);
   const [start, end] = one.journal();
-  const { time, host, ...began } = start ?? { event: '' };
+  const { time, host, sum, ...began } = start ?? { event: '' };
+  assert.match(String(sum), /^[0-9a-f]{16}$/);
   assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
   assert.equal(typeof host, 'string');
   assert.deepEqual(began, {
@@ -322,6 +324,7 @@ test('what a task leaves on record', () => {
     resumed_from: 'step_4',
     resume_step: 4,
     next_step: 5,
+    found: '4',
     moved_aside: [],
   });
   const { seconds, first_save_seconds, ...ended } = end ?? { event: '' };
@@ -331,6 +334,47 @@ test('what a task leaves on record', () => {
     [ended['exit'], ended['signal'], ended['resumed_from'], ended['newest'], ended['new_checkpoint'], ended['complete'], ended['verdict']],
     [139, 'SEGV', 'step_4', 'step_10', true, false, 'progress'],
   );
+  assert.equal(ended['saved'], '10');
+});
+
+test('every line has a sum over itself and the sum before it, and the lock remembers the last one', () => {
+  const one = cell('mkdir "$CHECKPOINT_DIR/step_$NEXT_STEP"; touch "$CHECKPOINT_DIR/step_$NEXT_STEP/w"');
+  one.task(1);
+  appendFileSync(join(one.chain, '0.jsonl'), '{"event":"start","launch":1,"ste');
+  one.task(2);
+  const texts = readFileSync(join(one.chain, '0.jsonl'), 'utf8').trim().split('\n');
+  assert.equal(texts.length, 4);
+  let previous = '';
+  for (const text of texts) {
+    const [, rest, sum = ''] = /^(.*),"sum":"([0-9a-f]{16})"\}$/.exec(text) ?? [];
+    assert.equal(sum, sumOf(previous, `${rest}}`));
+    previous = sum;
+  }
+  assert.equal(readFileSync(join(one.chain, '0.lock.2/released'), 'utf8'), previous);
+});
+
+test('what was saved is on record as runs of one distance, however many and however irregular', () => {
+  const one = cell('true', { steps: '999999' });
+  const numbers = [7, ...Array.from({ length: 30 }, (_, index) => 20 * (index + 1)), 601];
+  for (const number of numbers) one.save(`step_${number}`);
+  one.save('step_0040');
+  one.save('step_900', '');
+  one.task(1);
+  assert.deepEqual(runsOf(one.journal()[0]?.['found']), [
+    { first: 7, last: 20, stride: 13 },
+    { first: 40, last: 600, stride: 20 },
+    { first: 601, last: 601, stride: 1 },
+  ]);
+  assert.equal(one.journal()[1]?.['saved'], '');
+  const squares = Array.from({ length: 700 }, (_, index) => 1000 + index * index);
+  for (const number of squares) one.save(`step_${number}`);
+  one.task(2);
+  const found = runsOf(one.journal()[2]?.['found']) ?? [];
+  assert.equal(found.length, 101);
+  const holds = (number: number) =>
+    found.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);
+  assert.ok([...numbers, ...squares].every(holds));
+  assert.ok(!holds(8) && !holds(602));
 });
 
 const HOLDER = (one: Cell, task: number, number = 1) => {
