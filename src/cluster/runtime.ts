@@ -14,6 +14,7 @@ export const RUNTIME = {
   checkpoints: read(new URL('../runtime/checkpoints.sh', import.meta.url)),
   cancel: read(new URL('../runtime/cancel.sh', import.meta.url)),
   survey: read(new URL('../runtime/survey.sh', import.meta.url)),
+  audit: read(new URL('../runtime/audit.sh', import.meta.url)),
   journal: read(new URL('../runtime/journal.sh', import.meta.url)),
   job: read(new URL('../runtime/job.sh', import.meta.url)),
 } as const;

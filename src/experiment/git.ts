@@ -75,13 +75,7 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
     );
   }
   if (await hasCommit(repo, commit)) return;
-  const environment = token
-    ? {
-        GIT_CONFIG_COUNT: '1',
-        GIT_CONFIG_KEY_0: 'http.extraheader',
-        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
-      }
-    : {};
+  const environment = withToken(token);
   let why = '';
   for (const wanted of [commit, ...refs]) {
     try {
@@ -94,6 +88,53 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
   throw new Problem(
     `the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`,
   );
+}
+
+/** Environment that lets git fetch with the token, so that it is in no argument list. */
+function withToken(token: string): Record<string, string> {
+  if (token === '') return {};
+  return {
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: 'http.extraheader',
+    GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+  };
+}
+
+// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
+// remote no longer has goes.
+const REMOTE_REFS = 'refs/slurm-chain';
+
+/**
+ * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
+ * @param pullRequests whose heads are brought too, where the remote has them
+ * @throws Problem when the remote cannot be reached
+ */
+export async function ensureHistory(repo: Repo, token: string, pullRequests: readonly number[] = []): Promise<void> {
+  const environment = withToken(token);
+  const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+  const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
+  if (pullRequests.length > 0) {
+    const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
+    const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
+    refspecs.push(
+      ...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`),
+    );
+  }
+  await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
+}
+
+/** What of the remote leads to a commit, by name; after ensureHistory. */
+export interface Holders {
+  readonly branches: readonly string[];
+  readonly tags: readonly string[];
+  readonly pullRequests: readonly number[];
+}
+
+export async function holdersOf(repo: Repo, commit: string): Promise<Holders> {
+  const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
+  const under = (kind: string) =>
+    refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
+  return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
 }
 
 /** First line of the commit's message. */
