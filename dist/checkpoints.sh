@@ -36,6 +36,33 @@ find_newest() {
     done
 }
 
+RANGES_KEPT=100
+
+# checkpoint_ranges ABOVE UP_TO: the numbers in CANDIDATES above the one and up to the other, lowest first, runs with one
+# distance folded: 20-480/20,499. However irregular they are, the text stays short: what is left over becomes one range.
+checkpoint_ranges() {
+    local above=$1 up_to=$2 index number first='' last='' stride='' text='' kept=0
+    for ((index = ${#CANDIDATES[@]} - 1; index >= 0; index--)); do
+        number=${CANDIDATES[index]%% *}
+        if [ "$number" -le "$above" ] || [ "$number" -gt "$up_to" ] || [ "$number" = "$last" ]; then continue; fi
+        if [ -z "$first" ]; then
+            first=$number
+        elif [ -z "$stride" ]; then
+            stride=$((number - last))
+        elif [ "$stride" = 1 ] && [ $kept -ge $RANGES_KEPT ]; then
+            :
+        elif [ $((number - last)) != "$stride" ]; then
+            text+="$first-$last/$stride,"
+            first=$number stride=''
+            kept=$((kept + 1))
+            [ $kept -lt $RANGES_KEPT ] || stride=1
+        fi
+        last=$number
+    done
+    if [ -n "$stride" ] && [ "$first" != "$last" ]; then text+=$first-$last/$stride; else text+=$first; fi
+    printf '%s' "$text"
+}
+
 # Seconds from the start of this task to its first new checkpoint, or null. It grows from step to step when resuming has to
 # read its way back through the data.
 first_save_seconds() {

@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 1565:
+/***/ 5925:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -75499,6 +75499,253 @@ async function setCommitStatus(api, name, sha, status) {
     }
 }
 
+;// CONCATENATED MODULE: ./lib/report/markdown.js
+/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+function plain(text) {
+    return text
+        .replace(/\s+/g, ' ')
+        .trim()
+        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
+        .replaceAll('@', '@\u200b')
+        .replace(/\b(https?:)\/\//g, '$1\u200b//');
+}
+/** Text from outside as inline code, which may stand in a table. */
+function code(text) {
+    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+    if (line === '')
+        return '';
+    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    const space = longest > 0 ? ' ' : '';
+    return `${fence}${space}${line}${space}${fence}`;
+}
+/** A block of text as it is, whatever it holds. */
+function block(text, language = '') {
+    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
+}
+function table(head, rows) {
+    const line = (cells) => `| ${cells.join(' | ')} |`;
+    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+/** A part that is folded away until it is asked for. */
+function details(summary, body) {
+    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
+}
+/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
+function capped(text, most, notice) {
+    if (Buffer.byteLength(text) <= most)
+        return text;
+    const room = most - Buffer.byteLength(notice);
+    const cut = Buffer.from(text)
+        .subarray(0, room)
+        .toString()
+        .replace(/\uFFFD$/, '');
+    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
+}
+/** A number for reading: 1,234 or 0.5. */
+function amount(value) {
+    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+function count(number, one, many = `${one}s`) {
+    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+
+;// CONCATENATED MODULE: ./lib/report/audit.js
+
+// As in render.ts: GitHub drops all of a step summary over 1 MiB.
+const SUMMARY_BYTES = 1_000_000;
+const FINDINGS_SHOWN = 30;
+const TASKS_SHOWN = 200;
+const ROWS_SHOWN = 3000;
+const RANK = { changed: 0, incomplete: 1, verified: 2 };
+/**
+ * An audit as Markdown: the verdict first. Of several experiments a table, the worst ones first, and each folded behind it.
+ * @param most bytes; what does not fit is left out with a word about it
+ */
+function renderAudit(audits, cost, most = SUMMARY_BYTES) {
+    const [only, ...others] = audits;
+    if (only !== undefined && others.length === 0) {
+        const head = /^[\w.-]+$/.test(only.id) ? heading(only) : plain(heading(only));
+        const body = [`### ${head}`, ...parts(only), costLine(cost)].join('\n\n');
+        return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
+    }
+    const sorted = audits.toSorted((a, b) => RANK[a.verdict.kind] - RANK[b.verdict.kind] || (a.id < b.id ? -1 : 1));
+    const sums = ['changed', 'incomplete', 'verified']
+        .map((kind) => ({ kind, number: audits.filter((audit) => audit.verdict.kind === kind).length }))
+        .filter(({ number }) => number > 0)
+        .map(({ kind, number }) => `${number.toLocaleString('en')} ${kind}`);
+    const top = [`### Audit of ${count(audits.length, 'experiment')}: ${sums.join(', ') || 'there are none'}`, costLine(cost)];
+    if (audits.length === 0)
+        return top.join('\n\n');
+    const rows = sorted.slice(0, ROWS_SHOWN).map((audit) => [audit.verdict.kind, code(audit.id), commitOf(audit), why(audit)]);
+    const cut = sorted.length > rows.length ? [`… and ${count(sorted.length - rows.length, 'experiment')} more, in the output \`report\`.`] : [];
+    const overview = [...top, table(['verdict', 'experiment', 'commit', 'why'], rows), ...cut].join('\n\n');
+    // What is folded is left out from the end, which is where the verified ones are.
+    const notice = (left) => `_The details of ${count(left, 'experiment')} are in the output \`report\` alone._`;
+    let room = most - Buffer.byteLength(overview) - 200;
+    const folded = [];
+    for (const audit of sorted) {
+        const one = details(html(heading(audit)), parts(audit).join('\n\n'));
+        room -= Buffer.byteLength(one) + 2;
+        if (room < 0)
+            break;
+        folded.push(one);
+    }
+    const left = sorted.length - folded.length;
+    const body = [overview, ...folded, ...(left > 0 ? [notice(left)] : [])].join('\n\n');
+    return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
+}
+function heading(audit) {
+    const { changed, missing } = audit.verdict;
+    const id = audit.id.replace(/\s+/g, ' ');
+    switch (audit.verdict.kind) {
+        case 'verified':
+            return `${id}: verified`;
+        case 'changed':
+            return `${id}: changed, ${count(changed.length, 'finding')}`;
+        case 'incomplete':
+            return `${id}: incomplete, ${count(missing.length, 'thing')} missing`;
+        default:
+            return audit.verdict.kind;
+    }
+}
+/** Inside a tag Markdown is not read, and HTML is. */
+function html(text) {
+    return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('@', '@\u200b');
+}
+function parts(audit) {
+    const { changed, missing } = audit.verdict;
+    return [
+        ...(changed.length > 0 ? [`**Changed**\n\n${list(changed)}`] : []),
+        ...(missing.length > 0 ? [`**Missing**\n\n${list(missing)}`] : []),
+        facts(audit),
+        ...(audit.launches.length > 0 ? [launches(audit)] : []),
+        checkpoints(audit),
+        ...(audit.notes.length > 0 ? [`Worth knowing:\n\n${list(audit.notes)}`] : []),
+    ];
+}
+function list(lines) {
+    const shown = lines.slice(0, FINDINGS_SHOWN).map((line) => `- ${plain(line.length > 2000 ? `${line.slice(0, 1999)}…` : line)}`);
+    return [...shown, ...(lines.length > shown.length ? [`- … and ${lines.length - shown.length} more`] : [])].join('\n');
+}
+function why({ verdict: { changed, missing } }) {
+    const [first = '', ...more] = [...changed, ...missing];
+    const text = first.length > 120 ? `${first.slice(0, 119)}…` : first;
+    return `${plain(text)}${more.length > 0 ? ` and ${more.length} more` : ''}`;
+}
+function commitOf({ identity }) {
+    return identity === undefined ? '' : code(identity.commit.slice(0, 12));
+}
+function facts(audit) {
+    const { identity } = audit;
+    const server = serverOf(audit);
+    const rows = [];
+    if (identity !== undefined) {
+        const { commit, subject, path, overrides, repository, attempt, cluster, wandb } = identity;
+        const page = server !== '' && /^[0-9a-f]{40}$/.test(commit) && /^[\w.-]+\/[\w.-]+$/.test(repository);
+        const shown = page ? `[${code(commit)}](${server}/${repository}/commit/${commit})` : code(commit);
+        rows.push(['commit', `${shown} ${plain(subject)}`]);
+        rows.push(['config', code(path)]);
+        rows.push(['overrides', overrides.length > 0 ? overrides.map(code).join(' ') : 'none']);
+        if (attempt > 1)
+            rows.push(['attempt', String(attempt)]);
+        rows.push(['cluster', plain(cluster)]);
+        if (wandb !== null)
+            rows.push(['W&B', `[group](${wandb.group})`]);
+    }
+    rows.push(['reachable', reachable(audit.reachability)]);
+    rows.push(['checkpoints', code(audit.saveDirectory)]);
+    if (audit.experimentDirectory !== undefined)
+        rows.push(['experiment', code(audit.experimentDirectory)]);
+    return table(['', ''], rows);
+}
+/** Where the runs were, which is where the commit's page is. */
+function serverOf({ launches: all }) {
+    const url = all.find(({ runUrl }) => /^https?:\/\/[^\s()<>[\]]+$/.test(runUrl) && URL.canParse(runUrl))?.runUrl;
+    return url === undefined ? '' : new URL(url).origin;
+}
+function reachable({ unknown, branches, tags, pullRequests, reachable: yes }) {
+    if (unknown !== undefined)
+        return `not known: ${plain(unknown.slice(0, 500))}`;
+    if (!yes)
+        return 'no: no branch and no tag leads to the commit any more';
+    const some = (kind, names) => {
+        if (names.length === 0)
+            return [];
+        const shown = names.slice(0, 5).map(code).join(', ');
+        return [`${kind} ${shown}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`];
+    };
+    const pulls = pullRequests.length > 0 ? [`pull request ${pullRequests.map((number) => `#${number}`).join(', ')}`] : [];
+    return `yes: ${[...some('branch', branches), ...some('tag', tags), ...pulls].join('; ')}`;
+}
+function launches(audit) {
+    const rows = audit.launches.map((launch) => {
+        const run = /^https?:\/\/[^\s()<>[\]]+$/.test(launch.runUrl)
+            ? `[run ${plain(launch.runUrl.split('/').at(-1) ?? '')}](${launch.runUrl})`
+            : plain(launch.runUrl);
+        const jobs = launch.jobs.slice(0, 20).map(({ step, job }) => `${step}: ${code(job)}`);
+        return [
+            String(launch.launch),
+            plain(launch.command),
+            [plain(launch.actor), run, launch.pullRequest === undefined ? '' : `#${launch.pullRequest}`].filter(Boolean).join(', '),
+            plain(launch.at.slice(0, 16).replace('T', ' ')),
+            [...jobs, ...(launch.jobs.length > jobs.length ? [`… ${launch.jobs.length - jobs.length} more`] : [])].join(', ') ||
+                `steps ${launch.steps.join(', ')}`,
+            launch.overrides.map(code).join(' '),
+        ];
+    });
+    return table(['launch', 'command', 'by', 'at (UTC)', 'step: job', 'overrides'], rows);
+}
+function checkpoints(audit) {
+    const rows = audit.cells.flatMap((cell) => [
+        ...cell.tasks.filter((task) => task.count > 0).map((task) => taskRow(cell, task)),
+        ...(cell.unaccounted.length > 0 ? [unaccountedRow(cell)] : []),
+    ]);
+    if (rows.length === 0)
+        return 'There is no complete checkpoint.';
+    const shown = table(['cell', 'grid', 'checkpoints', '', 'written by job', 'step', 'on', 'from', 'to (UTC)'], rows.slice(0, TASKS_SHOWN));
+    return rows.length > TASKS_SHOWN ? `${shown}\n\n… and ${count(rows.length - TASKS_SHOWN, 'row')} more, in the output \`report\`.` : shown;
+}
+function grid(cell) {
+    const choices = Object.entries(cell.choices).slice(0, 6);
+    return choices.map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`)).join(' ');
+}
+function taskRow(cell, task) {
+    const end = { ended: task.ended ?? '', killed: `killed by ${task.ended ?? ''}`, open: 'no end on record' }[task.outcome];
+    return [
+        String(cell.cell),
+        grid(cell),
+        runs(task.checkpoints),
+        String(task.count),
+        code(`${task.job}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
+        String(task.step),
+        plain(task.host),
+        plain(task.started),
+        plain(end),
+    ];
+}
+function unaccountedRow(cell) {
+    const { unaccounted } = cell;
+    const shown = unaccounted.slice(0, 10).map(({ name }) => code(name));
+    const more = unaccounted.length > shown.length ? ` and ${unaccounted.length - shown.length} more` : '';
+    return [String(cell.cell), grid(cell), shown.join(' ') + more, String(unaccounted.length), '**unaccounted for**', '', '', '', ''];
+}
+/** `20 to 480 by 20, 499`. */
+function runs(all) {
+    const shown = all.slice(0, 8).map(({ first, last, stride }) => {
+        if (first === last)
+            return String(first);
+        return stride === 1 ? `${first} to ${last}` : last - first === stride ? `${first}, ${last}` : `${first} to ${last} by ${stride}`;
+    });
+    return [...shown, ...(all.length > shown.length ? ['…'] : [])].join(', ');
+}
+function costLine({ experiments, filesHashed, bytesHashed, clusterSeconds, seconds }) {
+    const size = bytesHashed < 1e6 ? `${amount(bytesHashed / 1e3)} kB` : `${amount(bytesHashed / 1e6)} MB`;
+    return `_Cost: ${count(experiments, 'experiment')}, ${count(filesHashed, 'file')} hashed (${size}), ${amount(clusterSeconds)} s on the cluster, ${amount(seconds)} s in all._`;
+}
+
 ;// CONCATENATED MODULE: ./lib/chain/state.js
 /** Is this task still to come or under way? */
 function isAlive(state) {
@@ -75716,59 +75963,6 @@ function quote(text) {
     return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-;// CONCATENATED MODULE: ./lib/report/markdown.js
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
-function plain(text) {
-    return text
-        .replace(/\s+/g, ' ')
-        .trim()
-        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
-        .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//');
-}
-/** Text from outside as inline code, which may stand in a table. */
-function code(text) {
-    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
-    if (line === '')
-        return '';
-    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    const space = longest > 0 ? ' ' : '';
-    return `${fence}${space}${line}${space}${fence}`;
-}
-/** A block of text as it is, whatever it holds. */
-function block(text, language = '') {
-    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
-}
-function table(head, rows) {
-    const line = (cells) => `| ${cells.join(' | ')} |`;
-    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-/** A part that is folded away until it is asked for. */
-function details(summary, body) {
-    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
-}
-/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
-function capped(text, most, notice) {
-    if (Buffer.byteLength(text) <= most)
-        return text;
-    const room = most - Buffer.byteLength(notice);
-    const cut = Buffer.from(text)
-        .subarray(0, room)
-        .toString()
-        .replace(/\uFFFD$/, '');
-    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
-}
-/** A number for reading: 1,234 or 0.5. */
-function amount(value) {
-    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-function count(number, one, many = `${one}s`) {
-    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
-}
-
 ;// CONCATENATED MODULE: ./lib/report/render.js
 
 
@@ -75779,23 +75973,23 @@ function markerOf(id) {
 }
 // GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
 const COMMENT_BYTES = 65_000;
-const SUMMARY_BYTES = 1_000_000;
+const render_SUMMARY_BYTES = 1_000_000;
 const CELLS_IN_COMMENT = 30;
 const CELLS_IN_LAYOUT = 3;
 /** The comment on the pull request. A report that is too large for one loses cells first, whole rows at a time. */
 function renderComment(report) {
-    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...parts(report, shown)].join('\n\n'));
+    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...render_parts(report, shown)].join('\n\n'));
     const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
     return fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut here: the whole report is in the summary of the workflow run._\n');
 }
 /** The step summary: the same with every cell in it. */
 function renderSummary(report) {
-    return capped(parts(report, 5000).join('\n\n'), SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
+    return capped(render_parts(report, 5000).join('\n\n'), render_SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
 }
-function parts(report, cellsShown) {
+function render_parts(report, cellsShown) {
     return [
         `### ${report.id}: ${headline(report)}`,
-        facts(report),
+        render_facts(report),
         ...(report.status && report.status.steps.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
         report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
         ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
@@ -75831,7 +76025,7 @@ function headline(report) {
             return report.state;
     }
 }
-function facts(report) {
+function render_facts(report) {
     const { repository, actor, runUrl, at } = report.launcher;
     const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
         .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
@@ -76126,6 +76320,7 @@ async function login(api) {
 
 
 
+
 /**
  * Comment, summary and commit status. What cannot be written hides nothing: the jobs are in the queue, and the summary says so.
  * @returns addresses of the comments
@@ -76208,6 +76403,23 @@ async function answerUnknown(api, name, number, comment, message) {
     }
     catch (error) {
         warning(messageOf(error));
+    }
+}
+const AUDIT_MARKER = '<!-- slurm-chain audit -->';
+/** The audit in the summary, on the pull request that asked for it, and as JSON in the outputs. */
+async function publishAudit(api, name, request, audits, cost) {
+    await summary.addRaw(`${renderAudit(audits, cost)}\n\n`).write();
+    setOutput('experiment-id', audits.map((audit) => audit.id).join('\n'));
+    setOutput('state', audits.map((audit) => audit.verdict.kind).join('\n'));
+    setOutput('report', audits);
+    if (request.pullRequest === undefined)
+        return;
+    try {
+        const body = `${AUDIT_MARKER}\n\n${renderAudit(audits, cost, COMMENT_BYTES)}`;
+        setOutput('comment-url', await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body));
+    }
+    catch (error) {
+        warning(`${messageOf(error)}. The audit is in the summary of this run.`);
     }
 }
 function setOutputs(reports, urls, failed) {
@@ -76428,13 +76640,7 @@ async function ensureCommit(repo, commit, refs, token) {
     }
     if (await hasCommit(repo, commit))
         return;
-    const environment = token
-        ? {
-            GIT_CONFIG_COUNT: '1',
-            GIT_CONFIG_KEY_0: 'http.extraheader',
-            GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
-        }
-        : {};
+    const environment = withToken(token);
     let why = '';
     for (const wanted of [commit, ...refs]) {
         try {
@@ -76448,12 +76654,65 @@ async function ensureCommit(repo, commit, refs, token) {
     }
     throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
 }
+/** Environment that lets git fetch with the token, so that it is in no argument list. */
+function withToken(token) {
+    if (token === '')
+        return {};
+    return {
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'http.extraheader',
+        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+    };
+}
+// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
+// remote no longer has goes.
+const REMOTE_REFS = 'refs/slurm-chain';
+/**
+ * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
+ * @param pullRequests whose heads are brought too, where the remote has them
+ * @throws Problem when the remote cannot be reached
+ */
+async function ensureHistory(repo, token, pullRequests = []) {
+    const environment = withToken(token);
+    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+    const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
+    if (pullRequests.length > 0) {
+        const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
+        const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
+        refspecs.push(...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
+    }
+    await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
+}
+async function holdersOf(repo, commit) {
+    const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
+    const under = (kind) => refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
+    return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
+}
+/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
+async function commitsOf(repo, name) {
+    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
+    if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
+        return new Set();
+    for (const [ref, how] of [
+        [`${REMOTE_REFS}/tags/${name}`, ['--max-count=1']],
+        [`${REMOTE_REFS}/heads/${name}`, []],
+    ]) {
+        try {
+            await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
+        }
+        catch {
+            continue; // not this kind of ref
+        }
+        return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
+    }
+    return new Set();
+}
 /** First line of the commit's message. */
 async function subjectOf(repo, commit) {
     return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
 }
 /** Every entry of the commit's tree, submodules and links included. */
-async function git_entriesAt(repo, commit) {
+async function entriesAt(repo, commit) {
     const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
     return listing
         .split('\0')
@@ -76619,193 +76878,314 @@ function hopOf(text, defaultUser, field) {
     return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
 }
 
-;// CONCATENATED MODULE: external "node:fs"
-const external_node_fs_namespaceObject = require("node:fs");
-;// CONCATENATED MODULE: ./lib/cluster/runtime.js
+;// CONCATENATED MODULE: ./lib/chain/accounting.js
 
-// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
-const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
-/** The shell that runs on the cluster, by name. */
-const RUNTIME = {
-    frame: read(__nccwpck_require__.ab + "frame.sh"),
-    lock: read(__nccwpck_require__.ab + "lock.sh"),
-    probe: read(__nccwpck_require__.ab + "probe.sh"),
-    stage: read(__nccwpck_require__.ab + "stage.sh"),
-    change: read(__nccwpck_require__.ab + "change.sh"),
-    submit: read(__nccwpck_require__.ab + "submit.sh"),
-    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
-    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
-    survey: read(__nccwpck_require__.ab + "survey.sh"),
-    journal: read(__nccwpck_require__.ab + "journal.sh"),
-    job: read(__nccwpck_require__.ab + "job.sh"),
-};
-
-;// CONCATENATED MODULE: ./lib/cluster/shell.js
-
-
-
-
-
-/** Nobody knows how the program ended: it may have done all, some or none of its work. */
-class Unknown extends Problem {
-}
-const STDERR_KEPT = 8_000;
-const LONGEST_LINE = 32_000_000;
+/** Clocks of nodes and file servers differ, and the last write of a task may come after it wrote down its end. Seconds. */
+const SLACK_SECONDS = 300;
 /**
- * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
- * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
+ * Which task wrote which checkpoint of a cell, and what does not fit.
  *
- * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
- * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
- * @throws Unknown when the reply is not whole
+ * A task accounts for the numbers its `end` line names; a task without an end (killed, which is normal) for those above
+ * what it resumed from that the next line found. Of the last one, when it has no end, nothing is known but that numbers go
+ * up: it accounts for everything above.
+ * @param endOf when Slurm's accounting says a task without an end stopped, seconds since 1970, by task id
  */
-async function runProgram(connection, program) {
-    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
-    const text = Buffer.from([
-        `MARK=${quote(mark)}`,
-        program.prelude,
-        RUNTIME.frame,
-        ...program.parts.map((part) => RUNTIME[part]),
-        ...program.calls.map((call) => `${call} || exit`),
-        'exit 0\n',
-    ].join('\n'));
-    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
-    const input = new external_node_stream_.PassThrough();
-    input.write(text);
-    program.data?.on('error', (error) => input.destroy(error));
-    program.data?.pipe(input);
-    const stop = () => input.end();
-    program.signal?.addEventListener('abort', stop);
-    if (program.signal?.aborted)
-        stop();
-    const answers = [];
-    let status;
-    const lines = new LineReader((line) => {
-        if (!line.startsWith(`${mark} `))
-            return; // a banner, a start-up file, a chatty command
-        const [key = '', ...values] = line
-            .slice(mark.length + 1)
-            .split('\t')
-            .map(decode);
-        if (key === 'end') {
-            status = Number(values[0]);
-            return;
+function accountFor(record, endOf = new Map()) {
+    const { lines, gaps, notes } = checkedLines(record);
+    const tasks = [];
+    let open;
+    // What the last line that says so left as the newest one.
+    let newest;
+    for (const line of lines) {
+        const found = runsOf(line.value['found']);
+        const resume = line.event === 'start' ? numberOf(line.value['resume_step']) : undefined;
+        if (open !== undefined && (line.event === 'start' || found !== undefined)) {
+            const { resumeStep } = open;
+            const mine = (found ?? (resume === undefined ? [] : [{ first: resumeStep + 1, last: resume, stride: 1 }]))
+                .map((run) => above(run, resumeStep))
+                .filter((run) => run !== undefined);
+            tasks.push({ ...open, outcome: 'killed', ended: line.time, saved: mine });
+            newest = { step: Math.max(resumeStep, ...mine.map((run) => run.last)), line: line.number };
+            open = undefined;
         }
-        const answer = { key, values };
-        answers.push(answer);
-        program.onAnswer?.(answer);
-    });
-    let stderr = '';
-    const exit = await connection.execute(command, {
-        input,
-        deadlineSeconds: program.deadlineSeconds,
-        onStdout: (chunk) => lines.push(chunk),
-        onStderr: (chunk) => {
-            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
-        },
-    });
-    program.signal?.removeEventListener('abort', stop);
-    input.destroy();
-    program.data?.destroy();
-    if (status === undefined) {
-        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
-        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
-    }
-    return { answers, status, stderr };
-}
-/**
- * runProgram for programs that must succeed.
- * @throws Problem with what the program itself said was wrong
- */
-async function runChecked(connection, program) {
-    const { answers, status, stderr } = await runProgram(connection, program);
-    const problem = answers.find((answer) => answer.key === 'problem');
-    if (problem !== undefined) {
-        const [what = '', detail] = problem.values;
-        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
-    }
-    if (status !== 0)
-        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
-    return answers;
-}
-/** One call of a runtime function, every argument quoted. */
-function call(name, ...args) {
-    return [name, ...args.map(quote)].join(' ');
-}
-function decode(text) {
-    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
-class LineReader {
-    #onLine;
-    #pending = [];
-    #length = 0;
-    constructor(onLine) {
-        this.#onLine = onLine;
-    }
-    push(chunk) {
-        let rest = chunk;
-        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-            this.#keep(rest.subarray(0, end));
-            this.#onLine(Buffer.concat(this.#pending).toString());
-            this.#pending = [];
-            this.#length = 0;
-            rest = rest.subarray(end + 1);
+        if (line.event === 'start') {
+            if (resume === undefined) {
+                gaps.push(`line ${line.number} of its journal does not say what it resumed from`);
+                continue;
+            }
+            if (newest !== undefined && resume !== newest.step) {
+                gaps.push(`line ${line.number} of its journal resumes from ${stepName(resume)}, and line ${newest.line} leaves ${stepName(newest.step)} as the newest checkpoint`);
+            }
+            else if (newest === undefined && resume >= 0) {
+                gaps.push(`line ${line.number} of its journal resumes from ${stepName(resume)}, which nobody before it has saved`);
+            }
+            open = { ...nameOf(line), started: line.time, ended: undefined, outcome: 'open', resumeStep: resume, saved: [] };
+            newest = { step: resume, line: line.number };
         }
-        this.#keep(rest);
+        else if (line.event === 'end') {
+            const last = numberOf(line.value['newest_step']);
+            const name = nameOf(line);
+            if (open === undefined || open.task !== name.task || open.restart !== name.restart || last === undefined) {
+                gaps.push(`line ${line.number} of its journal is the end of job ${taskName(name, record.cell)}, whose start is not on record`);
+                continue;
+            }
+            const saved = runsOf(line.value['saved']) ?? (last > open.resumeStep ? [{ first: open.resumeStep + 1, last, stride: 1 }] : []);
+            tasks.push({ ...open, outcome: 'ended', ended: line.time, saved });
+            newest = { step: last, line: line.number };
+            open = undefined;
+        }
     }
-    #keep(piece) {
-        this.#length += piece.length;
-        if (this.#length <= LONGEST_LINE)
-            this.#pending.push(piece);
+    if (open !== undefined) {
+        const ended = endOf.get(open.task);
+        tasks.push({ ...open, ended, outcome: ended === undefined ? 'open' : 'killed' });
+        notes.push(`cell ${record.cell}: job ${taskName(open, record.cell)} has a start and no end on record: ${ended === undefined ? 'it is running or was killed' : 'it was killed'}; what is newer than ${stepName(open.resumeStep)} is taken for its own`);
+    }
+    return { cell: record.cell, ...attribute(record, tasks, notes), gaps, notes, lines: lines.map(nameOf) };
+}
+function attribute(record, tasks, notes) {
+    const byTask = tasks.map((task) => ({ task, holds: membership(task.saved), checkpoints: [] }));
+    const unaccounted = [];
+    const halves = [];
+    const later = [];
+    const touched = [];
+    const last = tasks.at(-1);
+    // Nothing on record says what the last task saved when it did not come to its end.
+    const free = last !== undefined && last.outcome !== 'ended' && last.saved.length === 0 ? last : undefined;
+    for (const checkpoint of record.checkpoints.toSorted((a, b) => a.number - b.number)) {
+        if (!checkpoint.complete) {
+            halves.push(checkpoint);
+            continue;
+        }
+        // A number that was saved twice is the later task's.
+        const index = byTask.findLastIndex((one) => one.holds(checkpoint.number) || (one.task === free && checkpoint.number > free.resumeStep));
+        const owner = byTask[index];
+        if (owner === undefined) {
+            unaccounted.push({ checkpoint, why: tasks.length === 0 ? 'no task is on record' : 'no task on record has saved it' });
+            continue;
+        }
+        const within = (task, time) => time >= task.started - SLACK_SECONDS && time <= (task.ended ?? Number.POSITIVE_INFINITY) + SLACK_SECONDS;
+        if (within(owner.task, checkpoint.modified)) {
+            if (!byTask.slice(index).some(({ task }) => within(task, checkpoint.touched)))
+                touched.push(checkpoint);
+        }
+        else if (byTask.slice(index + 1).some(({ task }) => within(task, checkpoint.modified)))
+            later.push(checkpoint);
+        else {
+            unaccounted.push({
+                checkpoint,
+                why: `it was last written at ${timeText(checkpoint.modified)}, and job ${taskName(owner.task, record.cell)}, which has saved this number, ran from ${timeText(owner.task.started)} to ${owner.task.ended === undefined ? 'now' : timeText(owner.task.ended)}`,
+            });
+            continue;
+        }
+        owner.checkpoints.push(checkpoint);
+    }
+    const say = (entries, what) => {
+        if (entries.length > 0)
+            notes.push(`cell ${record.cell}: ${namesOf(entries)} ${what}`);
+    };
+    say(halves, 'not complete; nothing resumes from an incomplete one');
+    say(later, 'written to again by a later task of the chain');
+    say(touched, `renamed, given other rights or copied in with its times after the job that saved ${touched.length === 1 ? 'it' : 'them'} had ended; what is inside may be another`);
+    return { tasks: byTask.map(({ task, checkpoints }) => ({ task, checkpoints })), unaccounted };
+}
+/** The lines of a journal, with what is wrong with them as lines. */
+function checkedLines(record) {
+    const gaps = [];
+    const notes = [];
+    const lines = [];
+    const texts = record.journal ?? [];
+    const whole = record.cut ? texts.slice(0, -1) : texts;
+    if (record.cut)
+        notes.push(`cell ${record.cell}: the last line of its journal is half-written; its task was killed over it, or is writing it`);
+    const sums = new Set();
+    let previous = '';
+    for (const [index, text] of whole.entries()) {
+        const number = index + 1;
+        const match = /^(.*),"sum":"([0-9a-f]{16})"\}$/s.exec(text);
+        const sum = match?.[2] ?? '';
+        if (match === null)
+            gaps.push(`line ${number} of its journal has no sum`);
+        else if (sumOf(previous, `${match[1]}}`) !== sum) {
+            gaps.push(`line ${number} of its journal does not go with its sum: it was edited, or a line before it was edited, put in or taken out`);
+        }
+        previous = sum;
+        sums.add(sum);
+        const line = lineOf(text, number);
+        if (line === undefined)
+            gaps.push(`line ${number} of its journal cannot be read`);
+        else if (line.value['cell'] !== record.cell)
+            gaps.push(`line ${number} of its journal is of cell ${JSON.stringify(line.value['cell'])}`);
         else
-            this.#pending = [];
+            lines.push(line);
     }
+    if (record.head !== undefined && record.head !== '' && !sums.has(record.head)) {
+        gaps.push(record.journal === undefined
+            ? 'its journal is gone'
+            : 'the line that was the last one of its journal when the last task let go of the cell is not in it: lines were taken out or edited');
+    }
+    return { lines, gaps, notes };
 }
-
-;// CONCATENATED MODULE: ./lib/chain/journal.js
-const EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
-/** A line that is none says nothing here; an audit names it. */
-function parseJournal(lines) {
-    return lines.flatMap((line) => parseJournalLine(line) ?? []);
+/** The sum a line must have, as src/runtime/journal.sh makes it. @param line as it is without its sum */
+function sumOf(previous, line) {
+    return (0,external_node_crypto_.createHash)('sha256')
+        .update(previous + line)
+        .digest('hex')
+        .slice(0, 16);
 }
-function parseJournalLine(line) {
+function lineOf(text, number) {
     let value;
     try {
-        const parsed = JSON.parse(line);
-        if (typeof parsed !== 'object' || parsed === null)
-            return undefined;
-        value = parsed;
+        value = JSON.parse(text);
     }
     catch {
         return undefined;
     }
-    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
-    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
-    const [event, job, time] = [text('event'), text('job'), text('time')];
-    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
-    if (event === undefined || !EVENTS.includes(event) || job === undefined || time === undefined)
+    if (typeof value !== 'object' || value === null)
         return undefined;
-    if (launch === undefined || step === undefined || cell === undefined)
-        return undefined;
+    const fields = value;
+    const { event, launch, step, job, task, restart, host, time } = fields;
+    const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
+    const sound = typeof event === 'string' &&
+        [launch, step, restart].every((one) => typeof one === 'number') &&
+        [job, task, host].every((one) => typeof one === 'string') &&
+        Number.isFinite(seconds);
+    return sound ? { number, event, value: fields, time: seconds } : undefined;
+}
+function nameOf({ value }) {
     return {
-        event: event,
-        launch,
-        step,
-        cell,
-        job,
-        restart: number('restart') ?? 0,
-        host: text('host') ?? '',
-        time,
-        resumeStep: number('resume_step'),
-        newestStep: number('newest_step'),
-        seconds: number('seconds'),
-        exit: number('exit'),
-        signal: text('signal'),
-        newCheckpoint: value['new_checkpoint'] === true,
-        complete: value['complete'] === true,
-        why: text('why'),
+        launch: Number(value['launch']),
+        step: Number(value['step']),
+        job: String(value['job']),
+        task: String(value['task']),
+        restart: Number(value['restart']),
+        host: String(value['host']),
     };
+}
+/** `20-480/20,499` as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for what is not of that form. */
+function runsOf(text) {
+    if (typeof text !== 'string')
+        return undefined;
+    if (text === '')
+        return [];
+    const runs = [];
+    for (const piece of text.split(',')) {
+        const match = /^(\d{1,18})(?:-(\d{1,18})\/(\d{1,18}))?$/.exec(piece);
+        if (match === null)
+            return undefined;
+        const first = Number(match[1]);
+        const last = Number(match[2] ?? match[1]);
+        const stride = Number(match[3] ?? 1);
+        if (last < first || stride < 1)
+            return undefined;
+        runs.push({ first, last, stride });
+    }
+    return runs;
+}
+/** The part of a run that lies above a number. */
+function above(run, limit) {
+    if (run.last <= limit)
+        return undefined;
+    if (run.first > limit)
+        return run;
+    return { ...run, first: run.first + (Math.floor((limit - run.first) / run.stride) + 1) * run.stride };
+}
+function membership(runs) {
+    return (number) => runs.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);
+}
+function numberOf(value) {
+    return typeof value === 'number' && Number.isInteger(value) ? value : undefined;
+}
+function stepName(step) {
+    return step < 0 ? 'no checkpoint' : `checkpoint ${step}`;
+}
+/** `4711_3`, and which restart where it was requeued. */
+function taskName({ job, restart }, cell) {
+    return `${job}_${cell}${restart > 0 ? ` (restart ${restart})` : ''}`;
+}
+function timeText(seconds) {
+    return new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+function namesOf(entries) {
+    const names = entries.slice(0, 5).map((entry) => entry.name);
+    const more = entries.length - names.length;
+    return `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${entries.length === 1 ? 'is' : 'are'}`;
+}
+/** Numbers as runs of one distance, lowest first. */
+function foldRuns(numbers) {
+    const runs = [];
+    for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
+        const run = runs.at(-1);
+        if (run?.count === 1 || (run !== undefined && number - run.last === run.stride)) {
+            run.stride = number - run.last;
+            run.last = number;
+            run.count += 1;
+        }
+        else
+            runs.push({ first: number, last: number, stride: 1, count: 1 });
+    }
+    return runs.map(({ first, last, stride }) => ({ first, last, stride }));
+}
+/**
+ * Compares the three records of what was submitted.
+ * @param ledger undefined when it is gone; unreadable lines left out
+ * @param unreadable how many those are
+ */
+function compareRecords(manifest, ledger, unreadable, accounts) {
+    const changed = [];
+    const missing = [];
+    const notes = [];
+    const launches = new Map(manifest.launches.map((launch) => [launch.launch, launch]));
+    const journaled = new Map();
+    for (const { cell, lines } of accounts) {
+        for (const line of lines)
+            journaled.set(`${line.launch} ${line.step} ${line.job}`, { ...line, cell });
+    }
+    for (const { launch, step, job, cell } of journaled.values()) {
+        const record = launches.get(launch);
+        if (record === undefined)
+            changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the manifest does not know`);
+        else if (!record.steps.includes(step)) {
+            changed.push(`the journal of cell ${cell} has job ${job} of step ${step}, which launch ${launch} in the manifest did not ask for`);
+        }
+    }
+    if (ledger === undefined)
+        return { changed, missing, notes };
+    if (unreadable > 0)
+        notes.push(`${unreadable} of the ledger's lines cannot be read; a full disk or a kill leaves such`);
+    const released = new Set(ledger.filter((line) => line.event === 'releasing').map((line) => line.launch));
+    for (const launch of released) {
+        if (!launches.has(launch))
+            changed.push(`the ledger has launch ${launch}, which the manifest does not know`);
+    }
+    // A ledger that went with workdir is begun anew by the next launch.
+    const begins = Math.min(...ledger.map((line) => line.launch));
+    for (const launch of launches.keys()) {
+        if (launch < begins)
+            missing.push(`the ledger from before launch ${begins}`);
+        else if (!released.has(launch))
+            notes.push(`launch ${launch} was never let go: nothing of it has run`);
+    }
+    const steps = new Map(ledger.filter((line) => line.event === 'submitted').map((line) => [line.job, line]));
+    for (const { launch, step, job } of steps.values()) {
+        const record = launches.get(launch);
+        if (step !== undefined && record !== undefined && released.has(launch) && !record.steps.includes(step)) {
+            changed.push(`the ledger has step ${step} of launch ${launch} (job ${job}), which the manifest does not know`);
+        }
+    }
+    for (const { launch, step, job, cell } of journaled.values()) {
+        if (launch < begins)
+            continue;
+        const line = steps.get(job);
+        if (line === undefined)
+            changed.push(`the journal of cell ${cell} has job ${job}, which the ledger does not know`);
+        else if (line.launch !== launch || (line.step !== undefined && line.step !== step)) {
+            changed.push(`job ${job} is step ${step} of launch ${launch} in the journal of cell ${cell}, and step ${line.step ?? '?'} of launch ${line.launch} in the ledger`);
+        }
+        else if (!released.has(launch)) {
+            changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the ledger never let go`);
+        }
+    }
+    return { changed: [...new Set(changed)], missing: [...new Set(missing)], notes: [...new Set(notes)] };
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/identity.js
@@ -76983,15 +77363,72 @@ function differences(found, wanted, path) {
     return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
 }
 
+;// CONCATENATED MODULE: ./lib/chain/task.js
+
+/**
+ * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
+ * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
+ * @param save `{save.path}`, expanded on the cluster
+ */
+function filesOf(experiment, save) {
+    return [
+        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
+        { path: 'run.sh', content: runScript(experiment) },
+        { path: 'task.env', content: taskEnvironment(experiment, save) },
+    ];
+}
+/**
+ * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
+ * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
+ */
+function runScript(experiment) {
+    const { setup, run, env, wandb } = experiment.settings;
+    const variables = [
+        ['WANDB_PROJECT', wandb.project],
+        ['WANDB_ENTITY', wandb.entity],
+        ['WANDB_BASE_URL', wandb.baseUrl],
+        ...env,
+    ];
+    return [
+        `# setup and run of ${experiment.path} at ${experiment.commit}`,
+        'set -eo pipefail',
+        "trap 'exit 138' USR1 USR2",
+        "trap 'exit 143' TERM",
+        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
+        'set -a',
+        '. "$EXPERIMENT_DIR/secrets.env"',
+        'set +a',
+        ...setup,
+        'trap : USR1 USR2 TERM',
+        run.replace(/\n*$/, ''),
+        '',
+    ].join('\n');
+}
+function taskEnvironment(experiment, save) {
+    const { settings, cells } = experiment;
+    return [
+        `SAVE_PATH=${quote(save)}`,
+        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
+        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
+        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
+        '',
+    ].join('\n');
+}
+/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
+function secretAssignments(secrets) {
+    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
+}
+
 ;// CONCATENATED MODULE: ./lib/cluster/ledger.js
 
-const ledger_EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
+const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
 /** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
 function parseLedger(lines) {
     return lines.flatMap((line) => {
         const value = parseObject(line);
         const { event, launch, job, step, cell, after, tag, by, why } = value;
-        if (typeof event !== 'string' || !ledger_EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
+        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
             return [];
         }
         const number = (one) => (typeof one === 'number' ? one : undefined);
@@ -77055,6 +77492,1208 @@ function nextLaunch(ledger, earlier = []) {
         launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
         firstStep: known + 1,
         nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
+    };
+}
+
+;// CONCATENATED MODULE: external "node:fs"
+const external_node_fs_namespaceObject = require("node:fs");
+;// CONCATENATED MODULE: ./lib/cluster/runtime.js
+
+// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
+const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
+/** The shell that runs on the cluster, by name. */
+const RUNTIME = {
+    frame: read(__nccwpck_require__.ab + "frame.sh"),
+    lock: read(__nccwpck_require__.ab + "lock.sh"),
+    probe: read(__nccwpck_require__.ab + "probe.sh"),
+    stage: read(__nccwpck_require__.ab + "stage.sh"),
+    change: read(__nccwpck_require__.ab + "change.sh"),
+    submit: read(__nccwpck_require__.ab + "submit.sh"),
+    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
+    survey: read(__nccwpck_require__.ab + "survey.sh"),
+    audit: read(__nccwpck_require__.ab + "audit.sh"),
+    journal: read(__nccwpck_require__.ab + "journal.sh"),
+    job: read(__nccwpck_require__.ab + "job.sh"),
+};
+
+;// CONCATENATED MODULE: ./lib/cluster/shell.js
+
+
+
+
+
+/** Nobody knows how the program ended: it may have done all, some or none of its work. */
+class Unknown extends Problem {
+}
+const STDERR_KEPT = 8_000;
+const LONGEST_LINE = 32_000_000;
+/**
+ * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
+ * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
+ *
+ * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
+ * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
+ * @throws Unknown when the reply is not whole
+ */
+async function runProgram(connection, program) {
+    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
+    const text = Buffer.from([
+        `MARK=${quote(mark)}`,
+        program.prelude,
+        RUNTIME.frame,
+        ...program.parts.map((part) => RUNTIME[part]),
+        ...program.calls.map((call) => `${call} || exit`),
+        'exit 0\n',
+    ].join('\n'));
+    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
+    const input = new external_node_stream_.PassThrough();
+    input.write(text);
+    program.data?.on('error', (error) => input.destroy(error));
+    program.data?.pipe(input);
+    const stop = () => input.end();
+    program.signal?.addEventListener('abort', stop);
+    if (program.signal?.aborted)
+        stop();
+    const answers = [];
+    let status;
+    const lines = new LineReader((line) => {
+        if (!line.startsWith(`${mark} `))
+            return; // a banner, a start-up file, a chatty command
+        const [key = '', ...values] = line
+            .slice(mark.length + 1)
+            .split('\t')
+            .map(decode);
+        if (key === 'end') {
+            status = Number(values[0]);
+            return;
+        }
+        const answer = { key, values };
+        answers.push(answer);
+        program.onAnswer?.(answer);
+    });
+    let stderr = '';
+    const exit = await connection.execute(command, {
+        input,
+        deadlineSeconds: program.deadlineSeconds,
+        onStdout: (chunk) => lines.push(chunk),
+        onStderr: (chunk) => {
+            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
+        },
+    });
+    program.signal?.removeEventListener('abort', stop);
+    input.destroy();
+    program.data?.destroy();
+    if (status === undefined) {
+        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
+        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
+    }
+    return { answers, status, stderr };
+}
+/**
+ * runProgram for programs that must succeed.
+ * @throws Problem with what the program itself said was wrong
+ */
+async function runChecked(connection, program) {
+    const { answers, status, stderr } = await runProgram(connection, program);
+    const problem = answers.find((answer) => answer.key === 'problem');
+    if (problem !== undefined) {
+        const [what = '', detail] = problem.values;
+        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+    }
+    if (status !== 0)
+        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
+    return answers;
+}
+/** One call of a runtime function, every argument quoted. */
+function call(name, ...args) {
+    return [name, ...args.map(quote)].join(' ');
+}
+function decode(text) {
+    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
+class LineReader {
+    #onLine;
+    #pending = [];
+    #length = 0;
+    constructor(onLine) {
+        this.#onLine = onLine;
+    }
+    push(chunk) {
+        let rest = chunk;
+        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+            this.#keep(rest.subarray(0, end));
+            this.#onLine(Buffer.concat(this.#pending).toString());
+            this.#pending = [];
+            this.#length = 0;
+            rest = rest.subarray(end + 1);
+        }
+        this.#keep(rest);
+    }
+    #keep(piece) {
+        this.#length += piece.length;
+        if (this.#length <= LONGEST_LINE)
+            this.#pending.push(piece);
+        else
+            this.#pending = [];
+    }
+}
+
+// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
+var tar_stream = __nccwpck_require__(6118);
+;// CONCATENATED MODULE: external "node:stream/promises"
+const promises_namespaceObject = require("node:stream/promises");
+;// CONCATENATED MODULE: ./lib/experiment/code.js
+
+
+
+
+
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
+const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
+/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
+async function codeOf(repo, commit, exclude) {
+    const open = () => gitStream(repo, [
+        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
+        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
+        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
+    ]);
+    const lfsPointers = [];
+    const listing = new TreeListing();
+    let bytes = 0;
+    const extract = tar_stream.extract();
+    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
+        for await (const chunk of source) {
+            bytes += chunk.length;
+            yield chunk;
+        }
+    }, extract);
+    const listed = (async () => {
+        for await (const entry of extract) {
+            const { name, type, linkname, mode } = entry.header;
+            const hash = (0,external_node_crypto_.createHash)('sha256');
+            let head = Buffer.alloc(0);
+            for await (const chunk of entry) {
+                hash.update(chunk);
+                if (head.length < LFS_POINTER.length)
+                    head = Buffer.concat([head, chunk]);
+            }
+            if (type === 'file') {
+                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
+                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
+                    lfsPointers.push(name);
+            }
+            else if (type === 'symlink')
+                listing.addLink(name, linkname ?? '');
+        }
+    })();
+    await Promise.all([reading, listed]);
+    const entries = await entriesAt(repo, commit);
+    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
+    return {
+        name: commit + left,
+        digest: listing.digest(),
+        bytes,
+        files: listing.files,
+        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
+        lfsPointers,
+        open,
+    };
+}
+/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
+class TreeListing {
+    #files = new Map();
+    #links = [];
+    #executables = [];
+    get files() {
+        return this.#files.size;
+    }
+    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
+    addFile(path, sha256, executable) {
+        refuseLineEnds(path);
+        this.#files.set(`./${path}`, sha256);
+        if (executable)
+            this.#executables.push(`exec ./${path}`);
+    }
+    addLink(path, target) {
+        refuseLineEnds(path + target);
+        this.#links.push(`link ./${path} -> ${target}`);
+    }
+    digest() {
+        const files = [...this.#files]
+            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
+            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
+        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
+        return (0,external_node_crypto_.createHash)('sha256')
+            .update(all.map((line) => `${line}\n`).join(''))
+            .digest('hex');
+    }
+}
+function sorted(lines) {
+    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+function refuseLineEnds(name) {
+    if (/[\n\r]/.test(name))
+        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/stage.js
+
+
+
+
+
+
+
+/** The batch script as it is staged. */
+const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
+/**
+ * Streams the commit's code into `code/{commit}`.
+ * @param onProgress bytes sent so far
+ * @param replace puts a copy that is there aside
+ */
+async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
+    let sent = 0;
+    const counted = new external_node_stream_.Transform({
+        transform(chunk, _encoding, done) {
+            sent += chunk.length;
+            onProgress(sent);
+            done(null, chunk);
+        },
+    });
+    // Ends both when either ends early, or git would wait for ever for somebody to read on.
+    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
+    await runChecked(connection, {
+        purpose: 'staging the code',
+        parts: ['stage'],
+        prelude: cluster.prelude,
+        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
+        data: counted,
+        deadlineSeconds: 3600,
+    });
+}
+/**
+ * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
+ * @returns damaged when the staged code is no longer what was sent
+ */
+async function stageExperiment(connection, cluster, places, experiment, code) {
+    const files = filesOf(experiment, places.save);
+    const answers = await runChecked(connection, {
+        purpose: 'staging the experiment',
+        parts: ['stage'],
+        prelude: cluster.prelude,
+        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
+        data: packed(files),
+        deadlineSeconds: 1800,
+    });
+    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
+}
+/** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
+function digestOf(files) {
+    const listing = new TreeListing();
+    for (const file of files) {
+        listing.addFile(file.path, (0,external_node_crypto_.createHash)('sha256').update(file.content).digest('hex'), file.executable === true);
+    }
+    return listing.digest();
+}
+function packed(files) {
+    const pack = tar_stream.pack();
+    for (const file of files)
+        pack.entry({ name: file.path, mode: file.executable ? 0o755 : 0o644, mtime: new Date(0) }, file.content);
+    pack.finalize();
+    return pack;
+}
+function nonce() {
+    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/grid.js
+
+
+
+// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
+const MOST_CELLS = 100_000;
+/**
+ * The cartesian product of every `^key` list in the document.
+ *
+ * Within one mapping the normal keys come first (they may hold grids deeper down), then its `^` keys, each in document
+ * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
+ * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
+ */
+function gridOf(source) {
+    const whole = axisOfMap(source, rootOf(source), '');
+    if (whole.size > MOST_CELLS) {
+        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`);
+    }
+    return {
+        size: whole.size,
+        cell(number) {
+            const choices = new Map();
+            const node = whole.pick(number, choices);
+            return { number, choices, root: node };
+        },
+    };
+}
+function axisOfMap(source, map, path) {
+    const gridded = new Set();
+    for (const pair of map.items) {
+        const key = keyText(pair);
+        if (isGridKey(key))
+            gridded.add(key.slice(1));
+    }
+    const slots = [];
+    for (const item of map.items) {
+        const pair = item;
+        const key = keyText(pair);
+        const isGrid = isGridKey(key);
+        const name = isGrid ? key.slice(1) : key;
+        if (!isGrid && gridded.has(key))
+            continue;
+        const below = path === '' ? name : `${path}.${name}`;
+        const axis = isGrid ? axisOfGrid(source, pair, below) : axisOfValue(source, pair.value, below);
+        slots.push({ pair, key: name, axis, isGrid });
+    }
+    const order = [...slots.filter((slot) => !slot.isGrid), ...slots.filter((slot) => slot.isGrid)];
+    const size = order.reduce((product, slot) => product * slot.axis.size, 1);
+    return {
+        size,
+        pick(index, choices) {
+            const chosen = new Map();
+            let rest = index;
+            const digits = order.toReversed().map((slot) => {
+                const digit = rest % slot.axis.size;
+                rest = Math.floor(rest / slot.axis.size);
+                return { slot, digit };
+            });
+            for (const { slot, digit } of digits.toReversed())
+                chosen.set(slot.pair, slot.axis.pick(digit, choices));
+            // Shallow: what no grid touches is the same node in every cell.
+            const variant = Object.assign(new dist/* YAMLMap */.CA(map.schema), map);
+            variant.items = slots.map(({ pair, key, isGrid }) => {
+                const value = chosen.get(pair) ?? null;
+                return isGrid ? new dist/* Pair */.Rm(plainKey(pair, key), detachedFromList(value)) : new dist/* Pair */.Rm(pair.key, value);
+            });
+            return variant;
+        },
+    };
+}
+function axisOfValue(source, node, path) {
+    const value = resolved(source, node);
+    if ((0,dist/* isMap */.jh)(value) && holdsGrid(source, value))
+        return axisOfMap(source, value, path);
+    return constant(node ?? new dist/* Scalar */.X5(null));
+}
+function axisOfGrid(source, pair, path) {
+    const list = resolved(source, pair.value);
+    const place = placeOf(source, pair.key);
+    if (!(0,dist/* isSeq */.oP)(list))
+        throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
+    if (list.items.length === 0)
+        throw new Problem(`^${path} is an empty list, so the grid has no cells`, place);
+    const options = list.items.map((item) => {
+        const value = resolved(source, item);
+        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item);
+    });
+    const size = options.reduce((sum, option) => sum + option.size, 0);
+    return {
+        size,
+        pick(index, choices) {
+            let rest = index;
+            for (const option of options) {
+                if (rest < option.size) {
+                    const inner = new Map();
+                    const node = option.pick(rest, inner);
+                    choices.set(path, spelled(source, node));
+                    for (const [key, value] of inner)
+                        choices.set(key, value);
+                    return node;
+                }
+                rest -= option.size;
+            }
+            throw new RangeError(`no variant ${index} of ^${path}`);
+        },
+    };
+}
+function constant(node) {
+    return { size: 1, pick: () => node };
+}
+function holdsGrid(source, map) {
+    return map.items.some((item) => {
+        const pair = item;
+        if (isGridKey(keyText(pair)))
+            return true;
+        const value = resolved(source, pair.value);
+        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value);
+    });
+}
+function isGridKey(key) {
+    return key.length > 1 && key.startsWith('^');
+}
+/** The key without its ^, with the comments and blank lines that stood before it. */
+function plainKey(pair, name) {
+    const key = new dist/* Scalar */.X5(name);
+    if ((0,dist/* isScalar */.jn)(pair.key)) {
+        if (pair.key.commentBefore)
+            key.commentBefore = pair.key.commentBefore;
+        if (pair.key.spaceBefore)
+            key.spaceBefore = true;
+        if (pair.key.range)
+            key.range = pair.key.range;
+    }
+    return key;
+}
+/** A list item as a mapping's value: blank lines before it belonged to the list. */
+function detachedFromList(node) {
+    if (!node?.spaceBefore && !node?.commentBefore)
+        return node;
+    const copy = node.clone();
+    copy.spaceBefore = false;
+    copy.commentBefore = null;
+    return copy;
+}
+/** One line that says what a choice is; long ones are cut by who shows them. */
+function spelled(source, node) {
+    if ((0,dist/* isScalar */.jn)(node) && node.source !== undefined && !node.source.includes('\n'))
+        return node.source;
+    const value = node.toJS(source.document);
+    return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/experiment.js
+
+
+
+
+
+
+
+
+
+/**
+ * Reads an experiment from a commit.
+ * @param cluster overrides the one the yaml names; counts as an override of `cluster`
+ * @throws Problem for everything that is wrong with the file, with line and column where there is one
+ */
+async function loadExperiment(repo, commit, config, path, given = []) {
+    const file = repoPath(path);
+    const source = parseSource(file, await fileAt(repo, commit, file));
+    return experimentFrom(source, commit, config, given);
+}
+/** The pure part of loadExperiment. */
+function experimentFrom(source, commit, config, given) {
+    // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
+    const overrides = given
+        .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
+        .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
+    const changed = applyOverrides(source, overrides);
+    const grid = gridOf(changed);
+    const settings = readSettings(changed, grid.cell(0).root, config.defaults);
+    const name = settings.name ?? (0,external_node_path_namespaceObject.basename)(source.file).replace(/\.ya?ml$/, '');
+    // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
+    const written = applyOverrides(source, overrides.filter(countsInId));
+    const cells = cellsOf(changed, grid, config, settings, written);
+    return {
+        id: experimentId(name, commit, hashOfOverrides(overrides)),
+        name,
+        commit,
+        path: source.file,
+        overrides,
+        attempt: 1,
+        settings,
+        cells,
+        cluster: clusterOf(config, settings),
+    };
+}
+function clusterWritten(source, config) {
+    return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
+}
+function cellsOf(source, grid, config, first, written) {
+    const writtenGrid = gridOf(written);
+    const agreed = comparable(first);
+    return Array.from({ length: grid.size }, (_, number) => {
+        const { choices, root } = grid.cell(number);
+        const settings = readSettings(source, root, config.defaults);
+        const different = Object.entries(comparable(settings)).find(([key, value]) => value !== agreed[key]);
+        if (different !== undefined) {
+            throw new Problem(`${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`);
+        }
+        return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
+    });
+}
+/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
+function asAttempt(experiment, attempt) {
+    const { name, commit, overrides } = experiment;
+    return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
+}
+/** The settings that must be the same in every cell, each as one string. */
+function comparable(settings) {
+    const { nSteps: _, slurm, env, ...rest } = settings;
+    return Object.fromEntries(Object.entries({ ...rest, slurm: [...slurm], env: [...env] }).map(([key, value]) => [key, JSON.stringify(value) ?? '']));
+}
+function onlyCluster(config) {
+    return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
+}
+function clusterOf(config, settings) {
+    if (settings.cluster === undefined) {
+        if (config.clusters.size > 1) {
+            throw new Problem(`the experiment names no cluster and the repository has several: cluster: ${[...config.clusters.keys()].join(' | ')}`);
+        }
+        return onlyCluster(config);
+    }
+    const cluster = config.clusters.get(settings.cluster);
+    if (cluster === undefined) {
+        const known = [...config.clusters.keys()];
+        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || (known.length > 0 ? `; .github/slurm-chain.yml has ${known.join(', ')}` : '; .github/slurm-chain.yml has no clusters')}`);
+    }
+    return cluster;
+}
+/** Is this one of the repo's experiment files? */
+function isExperimentPath(config, path) {
+    return config.experiments.some((pattern) => (0,external_node_path_namespaceObject.matchesGlob)(path, pattern));
+}
+/**
+ * The path of the experiment that a person called by name or by path.
+ * @throws Problem when none or more than one answers to it
+ */
+async function findExperiment(repo, commit, config, called) {
+    const entries = await entriesAt(repo, commit);
+    if (/\.ya?ml$/.test(called)) {
+        const path = repoPath(called);
+        if (!entries.some((entry) => entry.path === path)) {
+            const near = entries.map((entry) => entry.path).filter((other) => /\.ya?ml$/.test(other));
+            throw new Problem(`there is no ${path} at commit ${commit.slice(0, 12)}${didYouMean(path, near)}`);
+        }
+        return path;
+    }
+    const candidates = entries.map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
+    const fileName = (path) => (0,external_node_path_namespaceObject.basename)(path).replace(/\.ya?ml$/, '');
+    let found = candidates.filter((path) => fileName(path) === called);
+    if (found.length === 0) {
+        const names = await Promise.all(candidates.map(async (path) => ({ path, name: await nameAt(repo, commit, path) })));
+        found = names.filter(({ name }) => name === called).map(({ path }) => path);
+    }
+    const [only, ...others] = found;
+    if (only === undefined) {
+        throw new Problem(`there is no experiment '${called}' at commit ${commit.slice(0, 12)}${didYouMean(called, candidates.map(fileName)) || `; looked in ${config.experiments.join(', ')}`}`);
+    }
+    if (others.length > 0)
+        throw new Problem(`'${called}' may be any of ${found.join(', ')}; give the path`);
+    return only;
+}
+/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
+async function savePathsAt(repo, commit, config) {
+    const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
+    const found = await Promise.all(paths.map(async (path) => {
+        try {
+            return (await loadExperiment(repo, commit, config, path)).settings.save.path;
+        }
+        catch {
+            return undefined; // what is wrong with it matters when it is launched
+        }
+    }));
+    return [...new Set(found.filter((path) => path !== undefined))];
+}
+async function nameAt(repo, commit, path) {
+    try {
+        const name = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');
+        return typeof name === 'string' ? name : undefined;
+    }
+    catch {
+        return undefined; // a broken file among others is not the one that was asked for
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/commands/audit.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+/**
+ * Audits experiments in one round trip. What is wrong with one of them is in its audit and stops no other.
+ * @param token for git, to fetch commits and branches the checkout lacks
+ * @throws Problem when the cluster gives no whole answer
+ */
+async function auditExperiments(connection, cluster, repo, targets, token, progress) {
+    const started = performance.now();
+    progress(`looking at ${count(targets.length, 'experiment')} on ${cluster.name}`);
+    let seen = 0;
+    const answers = await runChecked(connection, {
+        purpose: 'auditing',
+        parts: ['audit'],
+        prelude: cluster.prelude,
+        calls: [
+            'audit_begin',
+            ...targets.map((target) => call('audit_experiment', target.experimentDirectory ?? '', target.saveDirectory)),
+            'audit_end',
+        ],
+        deadlineSeconds: Math.min(4 * 3600, 900 + 20 * targets.length),
+        onAnswer: ({ key }) => {
+            if (key !== 'experiment')
+                return;
+            seen += 1;
+            if (seen % 100 === 0)
+                progress(`looked at ${count(seen, 'experiment')} of ${targets.length}`);
+        },
+    });
+    const { found, codes, endOf, cost } = readAnswers(answers, targets.length);
+    const manifests = found.map((one) => readManifests(one));
+    const pulls = new Set(manifests.flatMap((copies) => copies.readable.flatMap(({ manifest }) => pullRequestsOf(manifest))));
+    progress('bringing branches and tags of the repository');
+    let unknown;
+    try {
+        await ensureHistory(repo, token, [...pulls]);
+    }
+    catch (error) {
+        unknown = `the branches of the repository could not be fetched: ${messageOf(error)}`;
+    }
+    const source = {
+        repo,
+        token,
+        unknown,
+        commits: new Map(),
+        configs: new Map(),
+        experiments: new Map(),
+        codes: new Map(),
+        holders: new Map(),
+    };
+    const audits = [];
+    for (const [index, target] of targets.entries()) {
+        const one = found[index] ?? NOTHING;
+        const copies = manifests[index] ?? { readable: [], changed: [] };
+        try {
+            audits.push(await auditOne(target, one, copies, codes, endOf, source));
+        }
+        catch (error) {
+            audits.push(failed(target, error));
+        }
+        if ((index + 1) % 100 === 0)
+            progress(`compared ${count(index + 1, 'experiment')} with the repository`);
+    }
+    return {
+        audits,
+        cost: { experiments: targets.length, ...cost, seconds: (performance.now() - started) / 1000 },
+    };
+}
+function failed(target, error) {
+    return {
+        ...target,
+        verdict: { kind: 'incomplete', changed: [], missing: [`the audit of it failed: ${messageOf(error)}`] },
+        identity: undefined,
+        launches: [],
+        cells: [],
+        reachability: NOBODY_KNOWS('the audit failed'),
+        notes: [],
+    };
+}
+const NOBODY_KNOWS = (unknown) => ({ reachable: false, branches: [], tags: [], pullRequests: [], unknown });
+const NONE = { count: 0, names: [] };
+const NOTHING = {
+    saveThere: false,
+    directoryThere: false,
+    manifests: [],
+    ledger: undefined,
+    journals: new Map(),
+    heads: new Map(),
+    checkpoints: [],
+    files: new Map(),
+    copy: { kind: 'not looked at' },
+};
+function readAnswers(answers, expected) {
+    const groups = [];
+    const codes = new Map();
+    const endOf = new Map();
+    let cost = { filesHashed: 0, bytesHashed: 0, clusterSeconds: 0 };
+    for (const answer of answers) {
+        const { key, values } = answer;
+        if (key === 'experiment')
+            groups.push([]);
+        else if (key === 'code') {
+            const [dir = '', recorded = '', actual = '', ...bad] = values;
+            codes.set(dir, { recorded, actual, bad: listedOf(bad) });
+        }
+        else if (key === 'task-end') {
+            const seconds = Number(values[1]);
+            if (Number.isFinite(seconds) && seconds > 0)
+                endOf.set(values[0] ?? '', seconds);
+        }
+        else if (key === 'cost') {
+            const [filesHashed = 0, bytesHashed = 0, nanoseconds = 0] = values.map(Number);
+            cost = { filesHashed, bytesHashed, clusterSeconds: nanoseconds / 1e9 };
+        }
+        else
+            groups.at(-1)?.push(answer);
+    }
+    if (groups.length !== expected)
+        throw new Error(`${groups.length} answers to ${expected} questions`);
+    return { found: groups.map(foundOf), codes, endOf, cost };
+}
+function foundOf(answers) {
+    const of = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const [ledger] = of('ledger');
+    const listed = (key) => listedOf(of(key)[0] ?? []);
+    const copy = () => {
+        const [missing] = of('copy-missing');
+        if (missing !== undefined)
+            return { kind: 'missing', code: missing[0] ?? '' };
+        const [compared] = of('copy');
+        if (compared === undefined)
+            return { kind: 'not looked at' };
+        const code = compared[0] ?? '';
+        if (of('copy-unknown').length > 0)
+            return { kind: 'unknown', code };
+        return { kind: 'compared', code, changed: listed('copy-changed'), gone: listed('copy-gone'), added: listed('copy-added') };
+    };
+    return {
+        saveThere: of('save').length > 0,
+        directoryThere: of('directory').length > 0,
+        manifests: of('manifest').map(([file = '', text = '']) => ({ file, text })),
+        ledger: ledger !== undefined && ledger.length > 0 ? ledger : undefined,
+        journals: new Map(of('journal').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }])),
+        heads: new Map(of('heads')
+            .flat()
+            .map((pair) => pair.split(' '))
+            .map(([cell, sum = '']) => [Number(cell), sum])),
+        checkpoints: of('checkpoints').flat(),
+        files: new Map(of('files')
+            .flat()
+            .flatMap((line) => {
+            const match = /^([0-9a-f]{64}) [ *](.*)$/.exec(line);
+            return match === null ? [] : [[match[2] ?? '', match[1] ?? '']];
+        })),
+        copy: copy(),
+    };
+}
+function listedOf([number = '0', ...names]) {
+    return { count: Number(number), names: names.map((name) => name.replace(/^\.\//, '')) };
+}
+function said({ count: all, names }) {
+    return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`;
+}
+/** Directories whose name is the prefix and a number; any that ends in a number where nobody knows the prefix. */
+function checkpointsOf(rows, prefix) {
+    const cells = new Map();
+    for (const row of rows) {
+        const match = /^(\d+)(?:\.\d+)? (\d+)(?:\.\d+)? ([epw]) (\d+)\/(.*)$/.exec(row);
+        if (match === null)
+            continue;
+        const [, modified, touched, state, cell = '', name = ''] = match;
+        const before = prefix ?? name.replace(/\d+$/, '');
+        const number = name.startsWith(before) ? /^0*(\d{1,18})$/.exec(name.slice(before.length))?.[1] : undefined;
+        if (number === undefined || before.startsWith('incomplete.'))
+            continue;
+        const entries = cells.get(Number(cell)) ?? [];
+        cells.set(Number(cell), entries);
+        entries.push({ name, number: Number(number), complete: state === 'w', modified: Number(modified), touched: Number(touched) });
+    }
+    return cells;
+}
+function readManifests(found) {
+    const readable = [];
+    const changed = [];
+    for (const { file, text } of found.manifests) {
+        try {
+            readable.push({ file, text, manifest: parseManifest(text, file) });
+        }
+        catch (error) {
+            changed.push(messageOf(error));
+        }
+    }
+    const [one, other] = readable;
+    if (one !== undefined && other !== undefined && one.text !== other.text) {
+        const fields = jsonDifferences(one.manifest, other.manifest, '');
+        const shown = fields.slice(0, 5).map(({ path, a, b }) => `${path} is ${b} in ${other.file} and ${a} in ${one.file}`);
+        changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
+    }
+    return { readable, changed };
+}
+function jsonDifferences(a, b, path) {
+    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
+        const at = (value, key) => value[key];
+        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+        return [...keys].flatMap((key) => jsonDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
+    }
+    const shown = (value) => {
+        const text = JSON.stringify(value) ?? 'not there';
+        return text.length > 100 ? `${text.slice(0, 99)}…` : text;
+    };
+    return a === b ? [] : [{ path, a: shown(a), b: shown(b) }];
+}
+/** Those that may be numbers of pull requests: the manifest may hold anything. */
+function pullRequestsOf(manifest) {
+    const numbers = manifest.pullRequests;
+    return numbers.filter((number) => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
+}
+function once(cache, key, make) {
+    const known = cache.get(key) ?? make();
+    known.catch(() => { }); // whoever asks gets it
+    cache.set(key, known);
+    return known;
+}
+/** Why the commit is not to be had; undefined when it is here. */
+function lackOf(source, commit, pullRequests) {
+    return once(source.commits, commit, async () => {
+        try {
+            await ensureCommit(source.repo, commit, pullRequests.map((number) => `refs/pull/${number}/head`), source.token);
+            return undefined;
+        }
+        catch (error) {
+            return messageOf(error);
+        }
+    });
+}
+async function recompute(source, target, manifest) {
+    const { repo } = source;
+    const { commit, path } = manifest;
+    const overrides = manifest.overrides.map((override) => {
+        const equals = override.indexOf('=');
+        return { path: override.slice(0, equals), value: override.slice(equals + 1), mayAdd: true };
+    });
+    const first = await once(source.experiments, JSON.stringify([commit, path, overrides]), async () => {
+        const config = await once(source.configs, commit, () => repoConfigAt(repo, commit));
+        return loadExperiment(repo, commit, config, path, overrides);
+    });
+    const experiment = asAttempt(first, manifest.attempt);
+    const { exclude } = experiment.settings;
+    const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
+    const save = savePathOf(experiment.settings.save.path, target, manifest);
+    const launch = manifest.launches.at(-1) ?? {
+        ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
+        ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
+    };
+    const plan = { launch: launch.launch, tag: '', submissions: [] };
+    const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, manifest.subject, launch, []);
+    return { experiment, code, save, different: manifestDifferences(manifest, expected) };
+}
+/** `{save.path}` as it was expanded: only the start of what the yaml says may have been. */
+function savePathOf(written, target, manifest) {
+    if (written.startsWith('/'))
+        return written;
+    const rest = written.replace(/^[^/]*/, '');
+    const parent = (path) => path.replace(/\/[^/]*$/, '');
+    const recorded = parent(manifest.save);
+    return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
+}
+async function reachabilityOf(source, manifest, lack) {
+    if (source.unknown !== undefined)
+        return NOBODY_KNOWS(source.unknown);
+    if (lack !== undefined)
+        return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
+    try {
+        const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
+        const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
+        return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
+    }
+    catch (error) {
+        return NOBODY_KNOWS(messageOf(error));
+    }
+}
+// --- one experiment -----------------------------------------------------------------------------------------------------
+const COMMIT = /^[0-9a-f]{40}$/;
+async function auditOne(target, found, copies, codes, endOf, source) {
+    const changed = [...copies.changed];
+    const missing = [];
+    const notes = [];
+    const { id, saveDirectory, experimentDirectory } = target;
+    if (!found.saveThere)
+        missing.push(`the checkpoints' directory ${saveDirectory}`);
+    if (!found.directoryThere) {
+        missing.push(`the experiment's directory ${experimentDirectory ?? 'in workdir'}, and with it the staged code, the cell configs, the scripts, the ledger and the other manifest`);
+    }
+    for (const [there, file] of [
+        [found.saveThere, `${saveDirectory}/.chain/manifest.json`],
+        [found.directoryThere, `${experimentDirectory}/manifest.json`],
+    ]) {
+        if (there && !found.manifests.some((one) => one.file === file))
+            missing.push(`the manifest ${file}`);
+    }
+    if (found.directoryThere && found.ledger === undefined)
+        missing.push(`the ledger ${experimentDirectory}/ledger.jsonl`);
+    const choice = await choose(source, target, copies);
+    const manifest = choice?.manifest;
+    let reachability = NOBODY_KNOWS('no manifest says which commit it is');
+    if (choice !== undefined && manifest !== undefined) {
+        changed.push(...choice.changed);
+        missing.push(...choice.missing);
+        notes.push(...choice.notes);
+        reachability = await reachabilityOf(source, manifest, choice.lack);
+        if (choice.recomputed !== undefined && found.directoryThere) {
+            compareFiles(found, manifest, choice.recomputed, { changed, missing, notes });
+            compareCode(target, found, codes, choice.recomputed.code, { changed, missing, notes });
+        }
+        if (experimentDirectory !== undefined && found.directoryThere && `${manifest.workdir}/experiments/${id}` !== experimentDirectory) {
+            notes.push(`the manifest says the experiment was in ${manifest.workdir}/experiments/${id}; this one is in ${experimentDirectory}`);
+        }
+        if (found.saveThere && manifest.save !== saveDirectory) {
+            notes.push(`the manifest says the checkpoints were in ${manifest.save}; these are in ${saveDirectory}`);
+        }
+    }
+    const accounts = accountsOf(found, manifest, endOf);
+    for (const account of accounts) {
+        changed.push(...account.gaps.map((gap) => `cell ${account.cell}: ${gap}`));
+        const { unaccounted } = account;
+        changed.push(...unaccounted.slice(0, 20).map(({ checkpoint, why }) => `${account.cell}/${checkpoint.name} is unaccounted for: ${why}`), ...(unaccounted.length > 20 ? [`${unaccounted.length - 20} more checkpoints of cell ${account.cell} are unaccounted for`] : []));
+        if (!found.journals.has(account.cell) && (unaccounted.length > 0 || found.heads.has(account.cell))) {
+            missing.push(`the journal of cell ${account.cell}`);
+        }
+        notes.push(...account.notes);
+    }
+    const ledger = found.ledger === undefined ? undefined : parseLedger(found.ledger);
+    if (manifest !== undefined) {
+        const usable = ledger !== undefined && ledger.length > 0 ? ledger : undefined;
+        if (ledger !== undefined && usable === undefined)
+            missing.push('a ledger that can be read');
+        const records = compareRecords(manifest, usable, (found.ledger?.length ?? 0) - (ledger?.length ?? 0), accounts);
+        changed.push(...records.changed);
+        missing.push(...records.missing);
+        notes.push(...records.notes);
+    }
+    const kind = changed.length > 0 ? 'changed' : missing.length > 0 ? 'incomplete' : 'verified';
+    return {
+        id,
+        experimentDirectory,
+        saveDirectory,
+        verdict: { kind, changed, missing },
+        identity: manifest && identityOf(manifest),
+        launches: manifest === undefined ? [] : manifest.launches.map((launch) => launchOf(launch, ledger, accounts)),
+        cells: accounts.map((account) => cellOf(account, manifest)),
+        reachability,
+        notes: [...new Set(notes)],
+    };
+}
+/** The manifest to go by: of two that differ the one that is nearer to what its commit gives. */
+async function choose(source, target, copies) {
+    const [one, other] = copies.readable;
+    if (one === undefined)
+        return undefined;
+    const first = await confront(source, target, one.manifest);
+    if (other === undefined || other.text === one.text)
+        return first;
+    const second = await confront(source, target, other.manifest);
+    const distance = (choice) => choice.changed.length * 2 + choice.missing.length;
+    return distance(second) < distance(first) ? second : first;
+}
+async function confront(source, target, manifest) {
+    const changed = [];
+    const missing = [];
+    const notes = [];
+    const done = (recomputed, lack) => ({ manifest, recomputed, lack, changed, missing, notes });
+    if (manifest.id !== target.id)
+        changed.push(`the manifest is of ${manifest.id}`);
+    if (!COMMIT.test(manifest.commit)) {
+        changed.push(`the manifest's commit is '${manifest.commit}'`);
+        return done(undefined, 'no commit id');
+    }
+    const lack = await lackOf(source, manifest.commit, pullRequestsOf(manifest));
+    if (lack !== undefined) {
+        missing.push(`the commit ${manifest.commit.slice(0, 12)} is not in the repository any more, so nothing could be compared with what it gives`);
+        notes.push(lack);
+        return done(undefined, lack);
+    }
+    try {
+        const recomputed = await recompute(source, target, manifest);
+        changed.push(...recomputed.different);
+        return done(recomputed);
+    }
+    catch (error) {
+        changed.push(`commit ${manifest.commit.slice(0, 12)} does not give such an experiment: ${messageOf(error)}`);
+        return done(undefined);
+    }
+}
+const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
+const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
+function compareFiles(found, manifest, { experiment, save }, to) {
+    const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
+    const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
+    const gone = [...expected.keys()].filter((path) => !found.files.has(path));
+    if (wrong.length > 0)
+        to.changed.push(`${someOf(wrong)} ${wrong.length === 1 ? 'is' : 'are'} not what the commit and the overrides give`);
+    if (gone.length > 0)
+        to.missing.push(someOf(gone));
+    const extra = [...found.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
+    if (extra.length > 0)
+        to.notes.push(`files beside the cell configs that nothing of this action made: ${someOf(extra)}`);
+    const script = found.files.get('job.sh');
+    const launched = manifest.launches.at(-1)?.jobScript;
+    if (script === undefined)
+        to.missing.push('job.sh');
+    else if (script === launched) {
+        if (script !== OUR_JOB_SCRIPT)
+            to.notes.push('job.sh is of another version of the action, the one that made the last launch');
+    }
+    else if (script === OUR_JOB_SCRIPT) {
+        to.notes.push('job.sh is of this version of the action and not of that of the last launch; a launch that was taken back leaves it so');
+    }
+    else
+        to.changed.push('job.sh is not the one that the last launch has staged');
+}
+function someOf(paths) {
+    return said({ count: paths.length, names: paths.slice(0, 10) });
+}
+/** The listing that was recorded is believed when its digest is the one that git gives. */
+function compareCode(target, found, codes, code, to) {
+    const { copy } = found;
+    if (copy.kind === 'not looked at') {
+        to.missing.push('the staged code');
+        return;
+    }
+    const own = `${target.experimentDirectory}/code`;
+    const staged = codes.get(copy.code) ?? { recorded: '', actual: '', bad: NONE };
+    if (staged.recorded !== '' && staged.recorded !== code.digest) {
+        to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
+    }
+    if (staged.actual !== '' && staged.actual !== code.digest) {
+        const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${said(staged.bad)}` : '';
+        to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
+    }
+    const believed = staged.recorded === '' ? staged.actual : staged.recorded;
+    if (copy.kind === 'missing')
+        to.missing.push(`the experiment's own copy of the code, ${own}`);
+    else if (copy.kind === 'unknown')
+        to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
+    else if (believed !== code.digest)
+        to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
+    else {
+        if (copy.changed.count > 0)
+            to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${said(copy.changed)}`);
+        if (copy.gone.count > 0)
+            to.changed.push(`${own} lacks files of the commit: ${said(copy.gone)}`);
+        if (copy.added.count > 0) {
+            to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${said(copy.added)}`);
+        }
+        if (staged.actual === '')
+            to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
+        if (staged.recorded === '')
+            to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);
+    }
+}
+function accountsOf(found, manifest, endOf) {
+    const checkpoints = checkpointsOf(found.checkpoints, manifest?.checkpoints.prefix);
+    const cells = new Set([
+        ...(manifest?.cells.map((cell) => cell.cell) ?? []),
+        ...found.journals.keys(),
+        ...found.heads.keys(),
+        ...checkpoints.keys(),
+    ]);
+    return [...cells]
+        .sort((a, b) => a - b)
+        .map((cell) => {
+        const journal = found.journals.get(cell);
+        const record = {
+            cell,
+            journal: journal?.lines,
+            cut: journal?.cut ?? false,
+            head: found.heads.get(cell),
+            checkpoints: checkpoints.get(cell) ?? [],
+        };
+        return accountFor(record, endOf);
+    });
+}
+/** What is shown is text, whatever somebody wrote into the manifest: reading it checks no more than a launch needs. */
+function identityOf(manifest) {
+    const { name, commit, subject, path, attempt, repository, cluster } = manifest;
+    const wandb = manifest.wandb;
+    return {
+        ...{ name, commit, subject, path, attempt, repository, cluster },
+        overrides: audit_textsOf(manifest.overrides),
+        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: audit_textsOf(wandb.runs) } : null,
+    };
+}
+function audit_textsOf(value) {
+    return Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))) : [];
+}
+function launchOf(launch, ledger, accounts) {
+    const submitted = (ledger ?? []).flatMap((line) => line.event === 'submitted' && line.launch === launch.launch && line.step !== undefined ? [{ step: line.step, job: line.job }] : []);
+    const ran = accounts.flatMap(({ lines }) => lines.filter((line) => line.launch === launch.launch));
+    const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ step, job }) => [job, { step, job }]));
+    const { actor, runUrl, at } = launch;
+    const pull = launch.pullRequest;
+    return {
+        ...{ launch: launch.launch, actor, runUrl, at },
+        command: String(launch.command),
+        pullRequest: typeof pull === 'number' ? pull : undefined,
+        steps: launch.steps.map(Number),
+        overrides: audit_textsOf(launch.overrides),
+        jobs: [...jobs.values()],
+    };
+}
+function cellOf(account, manifest) {
+    const cell = manifest?.cells.find((one) => one.cell === account.cell);
+    return {
+        cell: account.cell,
+        choices: Object.fromEntries(Object.entries(cell?.choices ?? {}).map(([path, value]) => [path, String(value)])),
+        nSteps: cell?.nSteps ?? null,
+        tasks: account.tasks.map(({ task, checkpoints }) => ({
+            launch: task.launch,
+            step: task.step,
+            job: task.job,
+            task: task.task,
+            restart: task.restart,
+            host: task.host,
+            started: timeText(task.started),
+            ended: task.ended === undefined ? undefined : timeText(task.ended),
+            outcome: task.outcome,
+            resumeStep: task.resumeStep,
+            checkpoints: foldRuns(checkpoints.map((checkpoint) => checkpoint.number)),
+            count: checkpoints.length,
+        })),
+        unaccounted: account.unaccounted.map(({ checkpoint, why }) => ({ name: checkpoint.name, number: checkpoint.number, why })),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/journal.js
+const journal_EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
+/** A line that is none says nothing here; an audit names it. */
+function parseJournal(lines) {
+    return lines.flatMap((line) => parseJournalLine(line) ?? []);
+}
+function parseJournalLine(line) {
+    let value;
+    try {
+        const parsed = JSON.parse(line);
+        if (typeof parsed !== 'object' || parsed === null)
+            return undefined;
+        value = parsed;
+    }
+    catch {
+        return undefined;
+    }
+    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
+    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
+    const [event, job, time] = [text('event'), text('job'), text('time')];
+    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
+    if (event === undefined || !journal_EVENTS.includes(event) || job === undefined || time === undefined)
+        return undefined;
+    if (launch === undefined || step === undefined || cell === undefined)
+        return undefined;
+    return {
+        event: event,
+        launch,
+        step,
+        cell,
+        job,
+        restart: number('restart') ?? 0,
+        host: text('host') ?? '',
+        time,
+        resumeStep: number('resume_step'),
+        newestStep: number('newest_step'),
+        seconds: number('seconds'),
+        exit: number('exit'),
+        signal: text('signal'),
+        newCheckpoint: value['new_checkpoint'] === true,
+        complete: value['complete'] === true,
+        why: text('why'),
     };
 }
 
@@ -77497,63 +79136,6 @@ function testArguments(experiment) {
     return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
 }
 
-;// CONCATENATED MODULE: ./lib/chain/task.js
-
-/**
- * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
- * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
- * @param save `{save.path}`, expanded on the cluster
- */
-function filesOf(experiment, save) {
-    return [
-        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
-        { path: 'run.sh', content: runScript(experiment) },
-        { path: 'task.env', content: taskEnvironment(experiment, save) },
-    ];
-}
-/**
- * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
- * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
- */
-function runScript(experiment) {
-    const { setup, run, env, wandb } = experiment.settings;
-    const variables = [
-        ['WANDB_PROJECT', wandb.project],
-        ['WANDB_ENTITY', wandb.entity],
-        ['WANDB_BASE_URL', wandb.baseUrl],
-        ...env,
-    ];
-    return [
-        `# setup and run of ${experiment.path} at ${experiment.commit}`,
-        'set -eo pipefail',
-        "trap 'exit 138' USR1 USR2",
-        "trap 'exit 143' TERM",
-        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
-        'set -a',
-        '. "$EXPERIMENT_DIR/secrets.env"',
-        'set +a',
-        ...setup,
-        'trap : USR1 USR2 TERM',
-        run.replace(/\n*$/, ''),
-        '',
-    ].join('\n');
-}
-function taskEnvironment(experiment, save) {
-    const { settings, cells } = experiment;
-    return [
-        `SAVE_PATH=${quote(save)}`,
-        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
-        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
-        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
-        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
-        '',
-    ].join('\n');
-}
-/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
-function secretAssignments(secrets) {
-    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
-}
-
 ;// CONCATENATED MODULE: ./lib/cluster/limits.js
 /**
  * The submit limits that hold for a job, read from rows of the probe:
@@ -77690,176 +79272,6 @@ function tidy(said) {
         .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
         .filter((line) => line !== '')
         .join('; ');
-}
-
-// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
-var tar_stream = __nccwpck_require__(6118);
-;// CONCATENATED MODULE: external "node:stream/promises"
-const promises_namespaceObject = require("node:stream/promises");
-;// CONCATENATED MODULE: ./lib/experiment/code.js
-
-
-
-
-
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
-const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
-/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
-async function codeOf(repo, commit, exclude) {
-    const open = () => gitStream(repo, [
-        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
-        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
-        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
-        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
-    ]);
-    const lfsPointers = [];
-    const listing = new TreeListing();
-    let bytes = 0;
-    const extract = tar_stream.extract();
-    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
-        for await (const chunk of source) {
-            bytes += chunk.length;
-            yield chunk;
-        }
-    }, extract);
-    const listed = (async () => {
-        for await (const entry of extract) {
-            const { name, type, linkname, mode } = entry.header;
-            const hash = (0,external_node_crypto_.createHash)('sha256');
-            let head = Buffer.alloc(0);
-            for await (const chunk of entry) {
-                hash.update(chunk);
-                if (head.length < LFS_POINTER.length)
-                    head = Buffer.concat([head, chunk]);
-            }
-            if (type === 'file') {
-                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
-                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
-                    lfsPointers.push(name);
-            }
-            else if (type === 'symlink')
-                listing.addLink(name, linkname ?? '');
-        }
-    })();
-    await Promise.all([reading, listed]);
-    const entries = await git_entriesAt(repo, commit);
-    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
-    return {
-        name: commit + left,
-        digest: listing.digest(),
-        bytes,
-        files: listing.files,
-        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
-        lfsPointers,
-        open,
-    };
-}
-/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
-class TreeListing {
-    #files = new Map();
-    #links = [];
-    #executables = [];
-    get files() {
-        return this.#files.size;
-    }
-    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
-    addFile(path, sha256, executable) {
-        refuseLineEnds(path);
-        this.#files.set(`./${path}`, sha256);
-        if (executable)
-            this.#executables.push(`exec ./${path}`);
-    }
-    addLink(path, target) {
-        refuseLineEnds(path + target);
-        this.#links.push(`link ./${path} -> ${target}`);
-    }
-    digest() {
-        const files = [...this.#files]
-            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
-            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
-        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
-        return (0,external_node_crypto_.createHash)('sha256')
-            .update(all.map((line) => `${line}\n`).join(''))
-            .digest('hex');
-    }
-}
-function sorted(lines) {
-    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-}
-function refuseLineEnds(name) {
-    if (/[\n\r]/.test(name))
-        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/stage.js
-
-
-
-
-
-
-
-/** The batch script as it is staged. */
-const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
-/**
- * Streams the commit's code into `code/{commit}`.
- * @param onProgress bytes sent so far
- * @param replace puts a copy that is there aside
- */
-async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
-    let sent = 0;
-    const counted = new external_node_stream_.Transform({
-        transform(chunk, _encoding, done) {
-            sent += chunk.length;
-            onProgress(sent);
-            done(null, chunk);
-        },
-    });
-    // Ends both when either ends early, or git would wait for ever for somebody to read on.
-    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
-    await runChecked(connection, {
-        purpose: 'staging the code',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
-        data: counted,
-        deadlineSeconds: 3600,
-    });
-}
-/**
- * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
- * @returns damaged when the staged code is no longer what was sent
- */
-async function stageExperiment(connection, cluster, places, experiment, code) {
-    const files = filesOf(experiment, places.save);
-    const answers = await runChecked(connection, {
-        purpose: 'staging the experiment',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
-        data: packed(files),
-        deadlineSeconds: 1800,
-    });
-    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
-}
-/** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
-function digestOf(files) {
-    const listing = new TreeListing();
-    for (const file of files) {
-        listing.addFile(file.path, (0,external_node_crypto_.createHash)('sha256').update(file.content).digest('hex'), file.executable === true);
-    }
-    return listing.digest();
-}
-function packed(files) {
-    const pack = tar_stream.pack();
-    for (const file of files)
-        pack.entry({ name: file.path, mode: file.executable ? 0o755 : 0o644, mtime: new Date(0) }, file.content);
-    pack.finalize();
-    return pack;
-}
-function nonce() {
-    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/submit.js
@@ -78208,7 +79620,7 @@ function known_hosts_parse(text) {
     }
     return entries;
 }
-function nameOf(host, port) {
+function known_hosts_nameOf(host, port) {
     return port === 22 ? host : `[${host}]:${port}`;
 }
 function matches(entry, name) {
@@ -78238,7 +79650,7 @@ function glob(pattern, name) {
 }
 /** The key types known for a host, so that the handshake asks for one of them. */
 function knownKeyTypes(text, host, port) {
-    const name = nameOf(host, port);
+    const name = known_hosts_nameOf(host, port);
     return [
         ...new Set(known_hosts_parse(text)
             .filter((entry) => !entry.revoked && matches(entry, name))
@@ -78251,7 +79663,7 @@ function knownKeyTypes(text, host, port) {
  * @param key as it came over the wire (RFC 4253, 6.6)
  */
 function checkHostKey(text, host, port, key) {
-    const name = nameOf(host, port);
+    const name = known_hosts_nameOf(host, port);
     const encoded = key.toString('base64');
     const type = key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
     const about = { type, fingerprint: fingerprintOf(key), line: `${name} ${type} ${encoded}` };
@@ -78481,9 +79893,10 @@ function execute(client, command, options, lostReason) {
 /**
  * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
  * the chains of another one.
+ * @param token for git, to bring branches and tags the checkout lacks
  * @throws Problem when nothing answers to what was named
  */
-async function resolveTarget(listing, repo, repository, target) {
+async function resolveTarget(listing, repo, repository, target, token) {
     const ours = listing.heads.filter((head) => head.repository === repository);
     switch (target.kind) {
         case 'live':
@@ -78491,7 +79904,7 @@ async function resolveTarget(listing, repo, repository, target) {
         case 'pull request':
             return ours.filter((head) => head.pullRequests.includes(target.number));
         case 'named': {
-            const found = await named(ours, repo, target.text.trim());
+            const found = await named(ours, repo, target.text.trim(), token);
             if (found.length > 0)
                 return found;
             throw new Problem(`there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
@@ -78500,7 +79913,7 @@ async function resolveTarget(listing, repo, repository, target) {
             return target;
     }
 }
-async function named(heads, repo, text) {
+async function named(heads, repo, text, token) {
     const exactly = heads.filter((head) => head.id === text);
     if (exactly.length > 0)
         return exactly;
@@ -78520,23 +79933,10 @@ async function named(heads, repo, text) {
         if (byCommit.length > 0)
             return byCommit;
     }
-    const commit = await commitOf(repo, text);
-    return commit === undefined ? [] : heads.filter((head) => head.commit === commit);
-}
-/** The commit of a branch or tag, as far as the checkout knows it. */
-async function commitOf(repo, name) {
-    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or a path expression.
-    if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
-        return undefined;
-    for (const ref of [`refs/tags/${name}`, `refs/remotes/origin/${name}`, `refs/heads/${name}`]) {
-        try {
-            return (await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`])).toString().trim();
-        }
-        catch {
-            // not this kind of ref
-        }
-    }
-    return undefined;
+    // A branch means what was launched from anywhere on it.
+    await ensureHistory(repo, token);
+    const commits = await commitsOf(repo, text);
+    return heads.filter((head) => commits.has(head.commit));
 }
 /**
  * The one chain that is to be changed: of several those that are in the queue, of the pull request, at the commit that is
@@ -78564,10 +79964,11 @@ function theOne(heads, listing, what, near) {
 const LATELY_MINUTES = 2 * 24 * 60;
 /**
  * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param token for git, to bring branches and tags the checkout lacks
  * @param repository `owner/name`, whose experiments these are
  * @throws Problem when no cluster has any of what was named, or none could be asked
  */
-async function onClusters(clusters, credentials, repo, repository, target, progress, 
+async function onClusters(clusters, credentials, repo, repository, target, token, progress, 
 /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
 places, act) {
     if (clusters.length === 0)
@@ -78584,13 +79985,14 @@ places, act) {
             try {
                 connection = await connect(cluster, credentials);
                 listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-                const known = new Set(listing.heads.map((head) => head.id));
                 const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
-                listing = { ...listing, heads: [...listing.heads, ...records.heads.filter((head) => !known.has(head.id))] };
+                // One record is found from several paths; what workdir has comes before it.
+                const byId = new Map([...records.heads, ...listing.heads].map((head) => [head.id, head]));
+                listing = { ...listing, heads: [...byId.values()] };
                 // A path of checkpoints was written the way a person knows it.
                 const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
                 const expanded = records.places[index];
-                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded });
+                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token);
             }
             catch (error) {
                 silent.push(messageOf(error));
@@ -78613,302 +80015,6 @@ places, act) {
         progress(problem);
     if (!found && target.kind === 'pull request')
         throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/grid.js
-
-
-
-// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
-const MOST_CELLS = 100_000;
-/**
- * The cartesian product of every `^key` list in the document.
- *
- * Within one mapping the normal keys come first (they may hold grids deeper down), then its `^` keys, each in document
- * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
- * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
- */
-function gridOf(source) {
-    const whole = axisOfMap(source, rootOf(source), '');
-    if (whole.size > MOST_CELLS) {
-        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`);
-    }
-    return {
-        size: whole.size,
-        cell(number) {
-            const choices = new Map();
-            const node = whole.pick(number, choices);
-            return { number, choices, root: node };
-        },
-    };
-}
-function axisOfMap(source, map, path) {
-    const gridded = new Set();
-    for (const pair of map.items) {
-        const key = keyText(pair);
-        if (isGridKey(key))
-            gridded.add(key.slice(1));
-    }
-    const slots = [];
-    for (const item of map.items) {
-        const pair = item;
-        const key = keyText(pair);
-        const isGrid = isGridKey(key);
-        const name = isGrid ? key.slice(1) : key;
-        if (!isGrid && gridded.has(key))
-            continue;
-        const below = path === '' ? name : `${path}.${name}`;
-        const axis = isGrid ? axisOfGrid(source, pair, below) : axisOfValue(source, pair.value, below);
-        slots.push({ pair, key: name, axis, isGrid });
-    }
-    const order = [...slots.filter((slot) => !slot.isGrid), ...slots.filter((slot) => slot.isGrid)];
-    const size = order.reduce((product, slot) => product * slot.axis.size, 1);
-    return {
-        size,
-        pick(index, choices) {
-            const chosen = new Map();
-            let rest = index;
-            const digits = order.toReversed().map((slot) => {
-                const digit = rest % slot.axis.size;
-                rest = Math.floor(rest / slot.axis.size);
-                return { slot, digit };
-            });
-            for (const { slot, digit } of digits.toReversed())
-                chosen.set(slot.pair, slot.axis.pick(digit, choices));
-            // Shallow: what no grid touches is the same node in every cell.
-            const variant = Object.assign(new dist/* YAMLMap */.CA(map.schema), map);
-            variant.items = slots.map(({ pair, key, isGrid }) => {
-                const value = chosen.get(pair) ?? null;
-                return isGrid ? new dist/* Pair */.Rm(plainKey(pair, key), detachedFromList(value)) : new dist/* Pair */.Rm(pair.key, value);
-            });
-            return variant;
-        },
-    };
-}
-function axisOfValue(source, node, path) {
-    const value = resolved(source, node);
-    if ((0,dist/* isMap */.jh)(value) && holdsGrid(source, value))
-        return axisOfMap(source, value, path);
-    return constant(node ?? new dist/* Scalar */.X5(null));
-}
-function axisOfGrid(source, pair, path) {
-    const list = resolved(source, pair.value);
-    const place = placeOf(source, pair.key);
-    if (!(0,dist/* isSeq */.oP)(list))
-        throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
-    if (list.items.length === 0)
-        throw new Problem(`^${path} is an empty list, so the grid has no cells`, place);
-    const options = list.items.map((item) => {
-        const value = resolved(source, item);
-        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item);
-    });
-    const size = options.reduce((sum, option) => sum + option.size, 0);
-    return {
-        size,
-        pick(index, choices) {
-            let rest = index;
-            for (const option of options) {
-                if (rest < option.size) {
-                    const inner = new Map();
-                    const node = option.pick(rest, inner);
-                    choices.set(path, spelled(source, node));
-                    for (const [key, value] of inner)
-                        choices.set(key, value);
-                    return node;
-                }
-                rest -= option.size;
-            }
-            throw new RangeError(`no variant ${index} of ^${path}`);
-        },
-    };
-}
-function constant(node) {
-    return { size: 1, pick: () => node };
-}
-function holdsGrid(source, map) {
-    return map.items.some((item) => {
-        const pair = item;
-        if (isGridKey(keyText(pair)))
-            return true;
-        const value = resolved(source, pair.value);
-        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value);
-    });
-}
-function isGridKey(key) {
-    return key.length > 1 && key.startsWith('^');
-}
-/** The key without its ^, with the comments and blank lines that stood before it. */
-function plainKey(pair, name) {
-    const key = new dist/* Scalar */.X5(name);
-    if ((0,dist/* isScalar */.jn)(pair.key)) {
-        if (pair.key.commentBefore)
-            key.commentBefore = pair.key.commentBefore;
-        if (pair.key.spaceBefore)
-            key.spaceBefore = true;
-        if (pair.key.range)
-            key.range = pair.key.range;
-    }
-    return key;
-}
-/** A list item as a mapping's value: blank lines before it belonged to the list. */
-function detachedFromList(node) {
-    if (!node?.spaceBefore && !node?.commentBefore)
-        return node;
-    const copy = node.clone();
-    copy.spaceBefore = false;
-    copy.commentBefore = null;
-    return copy;
-}
-/** One line that says what a choice is; long ones are cut by who shows them. */
-function spelled(source, node) {
-    if ((0,dist/* isScalar */.jn)(node) && node.source !== undefined && !node.source.includes('\n'))
-        return node.source;
-    const value = node.toJS(source.document);
-    return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/experiment.js
-
-
-
-
-
-
-
-
-
-/**
- * Reads an experiment from a commit.
- * @param cluster overrides the one the yaml names; counts as an override of `cluster`
- * @throws Problem for everything that is wrong with the file, with line and column where there is one
- */
-async function loadExperiment(repo, commit, config, path, given = []) {
-    const file = repoPath(path);
-    const source = parseSource(file, await fileAt(repo, commit, file));
-    return experimentFrom(source, commit, config, given);
-}
-/** The pure part of loadExperiment. */
-function experimentFrom(source, commit, config, given) {
-    // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
-    const overrides = given
-        .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
-        .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
-    const changed = applyOverrides(source, overrides);
-    const grid = gridOf(changed);
-    const settings = readSettings(changed, grid.cell(0).root, config.defaults);
-    const name = settings.name ?? (0,external_node_path_namespaceObject.basename)(source.file).replace(/\.ya?ml$/, '');
-    // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
-    const written = applyOverrides(source, overrides.filter(countsInId));
-    const cells = cellsOf(changed, grid, config, settings, written);
-    return {
-        id: experimentId(name, commit, hashOfOverrides(overrides)),
-        name,
-        commit,
-        path: source.file,
-        overrides,
-        attempt: 1,
-        settings,
-        cells,
-        cluster: clusterOf(config, settings),
-    };
-}
-function clusterWritten(source, config) {
-    return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
-}
-function cellsOf(source, grid, config, first, written) {
-    const writtenGrid = gridOf(written);
-    const agreed = comparable(first);
-    return Array.from({ length: grid.size }, (_, number) => {
-        const { choices, root } = grid.cell(number);
-        const settings = readSettings(source, root, config.defaults);
-        const different = Object.entries(comparable(settings)).find(([key, value]) => value !== agreed[key]);
-        if (different !== undefined) {
-            throw new Problem(`${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`);
-        }
-        return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
-    });
-}
-/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
-function asAttempt(experiment, attempt) {
-    const { name, commit, overrides } = experiment;
-    return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
-}
-/** The settings that must be the same in every cell, each as one string. */
-function comparable(settings) {
-    const { nSteps: _, slurm, env, ...rest } = settings;
-    return Object.fromEntries(Object.entries({ ...rest, slurm: [...slurm], env: [...env] }).map(([key, value]) => [key, JSON.stringify(value) ?? '']));
-}
-function onlyCluster(config) {
-    return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
-}
-function clusterOf(config, settings) {
-    if (settings.cluster === undefined) {
-        if (config.clusters.size > 1) {
-            throw new Problem(`the experiment names no cluster and the repository has several: cluster: ${[...config.clusters.keys()].join(' | ')}`);
-        }
-        return onlyCluster(config);
-    }
-    const cluster = config.clusters.get(settings.cluster);
-    if (cluster === undefined) {
-        const known = [...config.clusters.keys()];
-        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || (known.length > 0 ? `; .github/slurm-chain.yml has ${known.join(', ')}` : '; .github/slurm-chain.yml has no clusters')}`);
-    }
-    return cluster;
-}
-/** Is this one of the repo's experiment files? */
-function isExperimentPath(config, path) {
-    return config.experiments.some((pattern) => (0,external_node_path_namespaceObject.matchesGlob)(path, pattern));
-}
-/**
- * The path of the experiment that a person called by name or by path.
- * @throws Problem when none or more than one answers to it
- */
-async function findExperiment(repo, commit, config, called) {
-    const entries = await git_entriesAt(repo, commit);
-    if (/\.ya?ml$/.test(called)) {
-        const path = repoPath(called);
-        if (!entries.some((entry) => entry.path === path)) {
-            const near = entries.map((entry) => entry.path).filter((other) => /\.ya?ml$/.test(other));
-            throw new Problem(`there is no ${path} at commit ${commit.slice(0, 12)}${didYouMean(path, near)}`);
-        }
-        return path;
-    }
-    const candidates = entries.map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
-    const fileName = (path) => (0,external_node_path_namespaceObject.basename)(path).replace(/\.ya?ml$/, '');
-    let found = candidates.filter((path) => fileName(path) === called);
-    if (found.length === 0) {
-        const names = await Promise.all(candidates.map(async (path) => ({ path, name: await nameAt(repo, commit, path) })));
-        found = names.filter(({ name }) => name === called).map(({ path }) => path);
-    }
-    const [only, ...others] = found;
-    if (only === undefined) {
-        throw new Problem(`there is no experiment '${called}' at commit ${commit.slice(0, 12)}${didYouMean(called, candidates.map(fileName)) || `; looked in ${config.experiments.join(', ')}`}`);
-    }
-    if (others.length > 0)
-        throw new Problem(`'${called}' may be any of ${found.join(', ')}; give the path`);
-    return only;
-}
-/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
-async function savePathsAt(repo, commit, config) {
-    const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
-    const found = await Promise.all(paths.map(async (path) => {
-        try {
-            return (await loadExperiment(repo, commit, config, path)).settings.save.path;
-        }
-        catch {
-            return undefined; // what is wrong with it matters when it is launched
-        }
-    }));
-    return [...new Set(found.filter((path) => path !== undefined))];
-}
-async function nameAt(repo, commit, path) {
-    try {
-        const name = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');
-        return typeof name === 'string' ? name : undefined;
-    }
-    catch {
-        return undefined; // a broken file among others is not the one that was asked for
-    }
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/extend.js
@@ -79361,6 +80467,8 @@ function noKey(request) {
 
 
 
+
+
 /**
  * Does what was asked for.
  * @param done takes each report as it comes
@@ -79416,10 +80524,22 @@ async function perform(session, done, failed) {
                     ? given
                     : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
                 const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
-                await done(await group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
+                await done(await group(`extend ${head.id}`, () => perform_launchOf(session, experiment, 'extend')));
             });
-        case 'audit':
-            throw new Problem('audit is not there yet');
+        case 'audit': {
+            const { audits, cost } = await audit(session);
+            await publishAudit(session.api, session.name, request, audits, cost);
+            const bad = audits.filter((one) => one.verdict.kind !== 'verified');
+            for (const one of bad)
+                warning(`${one.id}: ${one.verdict.kind}`);
+            if (session.inputs.strict && bad.length > 0) {
+                throw new Problem(`${bad.length} of ${audits.length} experiments are not verified: ${bad
+                    .slice(0, 10)
+                    .map((one) => `${one.id} (${one.verdict.kind})`)
+                    .join(', ')}`);
+            }
+            return;
+        }
         default:
             return request.command;
     }
@@ -79443,9 +80563,9 @@ async function launchPath(session, path) {
     info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
     return request.command === 'plan'
         ? plan(orderOf(session, experiment))
-        : launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
+        : perform_launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
 }
-function launchOf(session, experiment, mode) {
+function perform_launchOf(session, experiment, mode) {
     return launch({
         ...orderOf(session, experiment),
         mode,
@@ -79487,12 +80607,12 @@ function targetOf({ target, pullRequest, command }, whatever) {
     throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
 function onFound(session, target, act, places = []) {
-    const { config, credentials, repo, name, request } = session;
+    const { config, credentials, repo, name, request, inputs } = session;
     if (credentials === undefined)
         throw noKey(request);
     const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
     const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => info(line), places, act);
+    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, inputs.token, (line) => info(line), places, act);
 }
 function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
     const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
@@ -79535,6 +80655,36 @@ async function waitForAll(session, reports, done) {
     }
     if (waited.reports.some((report) => report.state === 'failed'))
         throw new Problem('a chain failed; its report says where');
+}
+/** Audits what was named, or everything that is live, on every cluster that has some of it. */
+async function audit(session) {
+    const { request, inputs, repo, commit, config } = session;
+    const { target } = request;
+    const audits = [];
+    const costs = [];
+    // A workdir may have been purged: then what is beside the checkpoints is all there is.
+    const places = [...(target !== undefined && /^[/~$]/.test(target) ? [target] : []), ...(await savePathsAt(repo, commit, config))];
+    await onFound(session, targetOf(request, true), async ({ connection, cluster, listing, heads }) => {
+        const targets = heads.map(({ id, save }) => ({
+            id,
+            experimentDirectory: `${listing.workdir}/experiments/${id}`,
+            saveDirectory: save,
+        }));
+        const result = await auditExperiments(connection, cluster, repo, targets, inputs.token, (line) => info(line));
+        audits.push(...result.audits);
+        costs.push(result.cost);
+    }, places);
+    const sum = (of) => costs.reduce((total, cost) => total + of(cost), 0);
+    return {
+        audits,
+        cost: {
+            experiments: sum((cost) => cost.experiments),
+            filesHashed: sum((cost) => cost.filesHashed),
+            bytesHashed: sum((cost) => cost.bytesHashed),
+            clusterSeconds: sum((cost) => cost.clusterSeconds),
+            seconds: sum((cost) => cost.seconds),
+        },
+    };
 }
 
 ;// CONCATENATED MODULE: ./lib/main.js
@@ -79625,7 +80775,9 @@ async function serve(inputs, request, signal) {
     catch (error) {
         problems.push(error);
     }
-    setOutputs(latest(reports), urls, problems.length > 0);
+    // An audit has set its own.
+    if (request.command !== 'audit')
+        setOutputs(latest(reports), urls, problems.length > 0);
     await answerRequest(api, name, request, problems);
     for (const problem of problems)
         fail(problem);
@@ -79696,7 +80848,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(1565);
+__nccwpck_require__(5925);
 
 module.exports = __webpack_exports__;
 /******/ })()

@@ -96,7 +96,8 @@ for pause in $PAUSES ''; do
     fi
     sleep "$pause"
 done
-trap 'lock_release' EXIT
+# The lock remembers how the journal ended, so that a last line that was taken out shows too.
+trap 'lock_release "$(journal_sum)"' EXIT
 
 # --- where to begin ------------------------------------------------------------------------------------------------
 
@@ -119,6 +120,8 @@ done
 RESUME_FROM=${NEWEST:+$CHECKPOINT_DIR/$NEWEST}
 RESUME_STEP=$NEWEST_STEP
 NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))
+# Every checkpoint there is, which also says what a task saved that was killed before it could say so itself.
+FOUND_NUMBERS="\"found\":\"$(checkpoint_ranges -1 "${NEWEST_STEP:--1}")\""
 
 # --- done already --------------------------------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ is_done() {
 }
 
 if is_done; then
-    journal 'done' "\"newest\":$(json_name "$NEWEST")" '"complete":true'
+    journal 'done' "\"newest\":$(json_name "$NEWEST")" "$FOUND_NUMBERS" '"complete":true'
     say "training is complete (${NEWEST:-COMPLETE}); nothing to do"
     [ "$CHAIN_CANCEL_WHEN_DONE" = false ] || cancel_the_rest
     exit 0
@@ -159,7 +162,7 @@ fi
 # --- when to stop --------------------------------------------------------------------------------------------------
 
 stop() {
-    journal stopped "\"newest\":$(json_name "$NEWEST")" "\"failures\":$FAILURES" "\"why\":\"$1\""
+    journal stopped "\"newest\":$(json_name "$NEWEST")" "$FOUND_NUMBERS" "\"failures\":$FAILURES" "\"why\":\"$1\""
     say "$2"
     exit 1
 }
@@ -191,7 +194,7 @@ export SLURM_EXPORT_ENV=ALL
 # its options from PET_* variables).
 export PET_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2
 
-journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "\"moved_aside\":[$moved]" || exit 73
+journal start "\"resumed_from\":$(json_name "$NEWEST")" "\"resume_step\":${NEWEST_STEP:--1}" "\"next_step\":$NEXT_STEP" "$FOUND_NUMBERS" "\"moved_aside\":[$moved]" || exit 73
 if [ -n "$NEWEST" ]; then say "resuming from $NEWEST"; else say "starting from scratch"; fi
 
 child='' waiting=''
@@ -255,6 +258,6 @@ if [ "${NEWEST_STEP:--1}" -gt "${RESUME_STEP:--1}" ]; then new_checkpoint=true v
 if is_done; then complete=true verdict=complete; fi
 journal end "\"seconds\":$(($(date +%s) - STARTED))" "\"first_save_seconds\":$(first_save_seconds)" "\"exit\":$status" \
     "\"signal\":$signal" "\"resumed_from\":$(json_name "${RESUME_FROM##*/}")" "\"newest\":$(json_name "$NEWEST")" \
-    "\"newest_step\":${NEWEST_STEP:--1}" "\"new_checkpoint\":$new_checkpoint" "\"complete\":$complete" "\"verdict\":\"$verdict\""
+    "\"newest_step\":${NEWEST_STEP:--1}" "\"saved\":\"$(checkpoint_ranges "${RESUME_STEP:--1}" "${NEWEST_STEP:--1}")\"" "\"new_checkpoint\":$new_checkpoint" "\"complete\":$complete" "\"verdict\":\"$verdict\""
 say "the run ended with $status ($verdict); newest complete checkpoint: ${NEWEST:-none}"
 exit "$status"

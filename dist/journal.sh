@@ -1,10 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154 # part of job.sh
-# The journal of a cell: one JSON object a line, written by whoever holds the cell's lock.
+# The journal of a cell: one JSON object a line, written by whoever holds the cell's lock. The last field of a line, sum, is the
+# start of the SHA-256 of the sum of the line before and of the line without this field, so that a line that was edited, put
+# in or taken out shows (src/chain/accounting.ts checks it). It is no signature: who edits a line can make all sums anew.
+
+# The sum of the journal's last line; nothing where there is none.
+journal_sum() {
+    local line
+    [ -s "$JOURNAL" ] || return 0
+    line=$(tail -n 1 "$JOURNAL")
+    [[ ! $line =~ \"sum\":\"([0-9a-f]{16})\"\}$ ]] || printf '%s' "${BASH_REMATCH[1]}"
+}
 
 # journal EVENT FIELD…: a field is "name":value, already JSON. A line that a killed task left half-written is dropped first,
 # so that every line stays valid.
 journal() {
-    local event=$1 line field
+    local event=$1 line field sum
     shift
     if [ -s "$JOURNAL" ] && [ -n "$(tail -c 1 "$JOURNAL")" ]; then
         truncate -s "$(head -n "$(wc -l <"$JOURNAL")" "$JOURNAL" | wc -c)" "$JOURNAL"
@@ -12,7 +22,8 @@ journal() {
     line="{\"event\":\"$event\",\"launch\":$CHAIN_LAUNCH,\"step\":$CHAIN_STEP,\"cell\":$CELL,\"job\":\"$ARRAY\",\"task\":\"$TASK\""
     line+=",\"restart\":$RESTART,\"host\":\"$(uname -n)\",\"time\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\""
     for field; do line+=",$field"; done
-    if ! printf '%s}\n' "$line" >>"$JOURNAL"; then
+    sum=$(printf '%s%s}' "$(journal_sum)" "$line" | sha256sum)
+    if ! printf '%s,"sum":"%s"}\n' "$line" "${sum:0:16}" >>"$JOURNAL"; then
         say "the journal $JOURNAL could not be written: $(df -Ph "$RECORDS" | tail -n 1)"
         return 1
     fi

@@ -68,4 +68,5 @@ lock_still_held() {
     [ "$LOCK_HELD" = "${LOCK_HELD%.*}.$LOCK_NUMBER" ]
 }
 
-lock_release() { : >"$LOCK_HELD/released"; }
+# lock_release [LAST_WORD]: frees it; the file that says so keeps the last word of who had it.
+lock_release() { printf '%s' "${1:-}" >"$LOCK_HELD/released"; }

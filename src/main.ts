@@ -81,7 +81,8 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
   } catch (error) {
     problems.push(error);
   }
-  setOutputs(latest(reports), urls, problems.length > 0);
+  // An audit has set its own.
+  if (request.command !== 'audit') setOutputs(latest(reports), urls, problems.length > 0);
   await answerRequest(api, name, request, problems);
   for (const problem of problems) fail(problem);
 }

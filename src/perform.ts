@@ -1,8 +1,10 @@
 import * as core from '@actions/core';
 import { changedFiles, headOf } from './action/github.ts';
 import type { Inputs } from './action/inputs.ts';
+import { publishAudit } from './action/publish.ts';
 import type { Request } from './action/request.ts';
 import type { Launcher } from './chain/manifest.ts';
+import { type Audit, type AuditCost, auditExperiments } from './commands/audit.ts';
 import { cancel } from './commands/cancel.ts';
 import { type Found, onClusters } from './commands/clusters.ts';
 import type { Order } from './commands/command.ts';
@@ -12,7 +14,7 @@ import { plan } from './commands/plan.ts';
 import { status } from './commands/status.ts';
 import { type Target, theOne } from './commands/target.ts';
 import { waitFor } from './commands/wait.ts';
-import { type Experiment, findExperiment, isExperimentPath, loadExperiment } from './experiment/experiment.ts';
+import { type Experiment, findExperiment, isExperimentPath, loadExperiment, savePathsAt } from './experiment/experiment.ts';
 import { Problem } from './problem.ts';
 import type { Report } from './report/report.ts';
 import { noKey, runUrl, type Session } from './session.ts';
@@ -73,8 +75,21 @@ export async function perform(
         const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
         await done(await core.group(`extend ${head.id}`, () => launchOf(session, experiment, 'extend')));
       });
-    case 'audit':
-      throw new Problem('audit is not there yet');
+    case 'audit': {
+      const { audits, cost } = await audit(session);
+      await publishAudit(session.api, session.name, request, audits, cost);
+      const bad = audits.filter((one) => one.verdict.kind !== 'verified');
+      for (const one of bad) core.warning(`${one.id}: ${one.verdict.kind}`);
+      if (session.inputs.strict && bad.length > 0) {
+        throw new Problem(
+          `${bad.length} of ${audits.length} experiments are not verified: ${bad
+            .slice(0, 10)
+            .map((one) => `${one.id} (${one.verdict.kind})`)
+            .join(', ')}`,
+        );
+      }
+      return;
+    }
     default:
       return request.command satisfies never;
   }
@@ -146,11 +161,21 @@ function targetOf({ target, pullRequest, command }: Request, whatever: boolean):
 }
 
 function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>, places: readonly string[] = []): Promise<void> {
-  const { config, credentials, repo, name, request } = session;
+  const { config, credentials, repo, name, request, inputs } = session;
   if (credentials === undefined) throw noKey(request);
   const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
   const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-  return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, (line) => core.info(line), places, act);
+  return onClusters(
+    clusters,
+    credentials,
+    repo,
+    `${name.owner}/${name.repo}`,
+    target,
+    inputs.token,
+    (line) => core.info(line),
+    places,
+    act,
+  );
 }
 
 function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {
@@ -192,4 +217,40 @@ export async function waitForAll(session: Session, reports: readonly Report[], d
     }
   }
   if (waited.reports.some((report) => report.state === 'failed')) throw new Problem('a chain failed; its report says where');
+}
+
+/** Audits what was named, or everything that is live, on every cluster that has some of it. */
+async function audit(session: Session): Promise<{ readonly audits: readonly Audit[]; readonly cost: AuditCost }> {
+  const { request, inputs, repo, commit, config } = session;
+  const { target } = request;
+  const audits: Audit[] = [];
+  const costs: AuditCost[] = [];
+  // A workdir may have been purged: then what is beside the checkpoints is all there is.
+  const places = [...(target !== undefined && /^[/~$]/.test(target) ? [target] : []), ...(await savePathsAt(repo, commit, config))];
+  await onFound(
+    session,
+    targetOf(request, true),
+    async ({ connection, cluster, listing, heads }) => {
+      const targets = heads.map(({ id, save }) => ({
+        id,
+        experimentDirectory: `${listing.workdir}/experiments/${id}`,
+        saveDirectory: save,
+      }));
+      const result = await auditExperiments(connection, cluster, repo, targets, inputs.token, (line) => core.info(line));
+      audits.push(...result.audits);
+      costs.push(result.cost);
+    },
+    places,
+  );
+  const sum = (of: (cost: AuditCost) => number) => costs.reduce((total, cost) => total + of(cost), 0);
+  return {
+    audits,
+    cost: {
+      experiments: sum((cost) => cost.experiments),
+      filesHashed: sum((cost) => cost.filesHashed),
+      bytesHashed: sum((cost) => cost.bytesHashed),
+      clusterSeconds: sum((cost) => cost.clusterSeconds),
+      seconds: sum((cost) => cost.seconds),
+    },
+  };
 }

@@ -1,6 +1,9 @@
 import * as core from '@actions/core';
+import type { Audit, AuditCost } from '../commands/audit.ts';
 import { messageOf, Problem } from '../problem.ts';
+import { renderAudit } from '../report/audit.ts';
 import {
+  COMMENT_BYTES,
   HELP_MARKER,
   markerOf,
   PROBLEM_MARKER,
@@ -89,6 +92,23 @@ export async function answerUnknown(api: Api, name: RepoName, number: number, co
     await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
   } catch (error) {
     core.warning(messageOf(error));
+  }
+}
+
+const AUDIT_MARKER = '<!-- slurm-chain audit -->';
+
+/** The audit in the summary, on the pull request that asked for it, and as JSON in the outputs. */
+export async function publishAudit(api: Api, name: RepoName, request: Request, audits: readonly Audit[], cost: AuditCost): Promise<void> {
+  await core.summary.addRaw(`${renderAudit(audits, cost)}\n\n`).write();
+  core.setOutput('experiment-id', audits.map((audit) => audit.id).join('\n'));
+  core.setOutput('state', audits.map((audit) => audit.verdict.kind).join('\n'));
+  core.setOutput('report', audits);
+  if (request.pullRequest === undefined) return;
+  try {
+    const body = `${AUDIT_MARKER}\n\n${renderAudit(audits, cost, COMMENT_BYTES)}`;
+    core.setOutput('comment-url', await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body));
+  } catch (error) {
+    core.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
   }
 }
 

@@ -18,6 +18,7 @@ const LATELY_MINUTES = 2 * 24 * 60;
 
 /**
  * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param token for git, to bring branches and tags the checkout lacks
  * @param repository `owner/name`, whose experiments these are
  * @throws Problem when no cluster has any of what was named, or none could be asked
  */
@@ -27,6 +28,7 @@ export async function onClusters(
   repo: Repo,
   repository: string,
   target: Target,
+  token: string,
   progress: (line: string) => void,
   /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
   places: readonly string[],
@@ -45,13 +47,14 @@ export async function onClusters(
       try {
         connection = await connect(cluster, credentials);
         listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-        const known = new Set(listing.heads.map((head) => head.id));
         const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
-        listing = { ...listing, heads: [...listing.heads, ...records.heads.filter((head) => !known.has(head.id))] };
+        // One record is found from several paths; what workdir has comes before it.
+        const byId = new Map([...records.heads, ...listing.heads].map((head) => [head.id, head]));
+        listing = { ...listing, heads: [...byId.values()] };
         // A path of checkpoints was written the way a person knows it.
         const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
         const expanded = records.places[index];
-        heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded });
+        heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token);
       } catch (error) {
         silent.push(messageOf(error));
         continue;

@@ -1,5 +1,5 @@
 import type { ExperimentHead, Listing } from '../cluster/survey.ts';
-import { git, type Repo } from '../experiment/git.ts';
+import { commitsOf, ensureHistory, type Repo } from '../experiment/git.ts';
 import { Problem } from '../problem.ts';
 
 /** What status, extend, cancel and audit are about. */
@@ -13,9 +13,16 @@ export type Target =
 /**
  * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
  * the chains of another one.
+ * @param token for git, to bring branches and tags the checkout lacks
  * @throws Problem when nothing answers to what was named
  */
-export async function resolveTarget(listing: Listing, repo: Repo, repository: string, target: Target): Promise<ExperimentHead[]> {
+export async function resolveTarget(
+  listing: Listing,
+  repo: Repo,
+  repository: string,
+  target: Target,
+  token: string,
+): Promise<ExperimentHead[]> {
   const ours = listing.heads.filter((head) => head.repository === repository);
   switch (target.kind) {
     case 'live':
@@ -23,7 +30,7 @@ export async function resolveTarget(listing: Listing, repo: Repo, repository: st
     case 'pull request':
       return ours.filter((head) => head.pullRequests.includes(target.number));
     case 'named': {
-      const found = await named(ours, repo, target.text.trim());
+      const found = await named(ours, repo, target.text.trim(), token);
       if (found.length > 0) return found;
       throw new Problem(
         `there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`,
@@ -34,7 +41,7 @@ export async function resolveTarget(listing: Listing, repo: Repo, repository: st
   }
 }
 
-async function named(heads: readonly ExperimentHead[], repo: Repo, text: string): Promise<ExperimentHead[]> {
+async function named(heads: readonly ExperimentHead[], repo: Repo, text: string, token: string): Promise<ExperimentHead[]> {
   const exactly = heads.filter((head) => head.id === text);
   if (exactly.length > 0) return exactly;
   // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
@@ -49,22 +56,10 @@ async function named(heads: readonly ExperimentHead[], repo: Repo, text: string)
     const byCommit = heads.filter((head) => head.commit.startsWith(text));
     if (byCommit.length > 0) return byCommit;
   }
-  const commit = await commitOf(repo, text);
-  return commit === undefined ? [] : heads.filter((head) => head.commit === commit);
-}
-
-/** The commit of a branch or tag, as far as the checkout knows it. */
-async function commitOf(repo: Repo, name: string): Promise<string | undefined> {
-  // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or a path expression.
-  if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..')) return undefined;
-  for (const ref of [`refs/tags/${name}`, `refs/remotes/origin/${name}`, `refs/heads/${name}`]) {
-    try {
-      return (await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`])).toString().trim();
-    } catch {
-      // not this kind of ref
-    }
-  }
-  return undefined;
+  // A branch means what was launched from anywhere on it.
+  await ensureHistory(repo, token);
+  const commits = await commitsOf(repo, text);
+  return heads.filter((head) => commits.has(head.commit));
 }
 
 /**

@@ -137,6 +137,24 @@ export async function holdersOf(repo: Repo, commit: string): Promise<Holders> {
   return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
 }
 
+/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
+export async function commitsOf(repo: Repo, name: string): Promise<ReadonlySet<string>> {
+  // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
+  if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..')) return new Set();
+  for (const [ref, how] of [
+    [`${REMOTE_REFS}/tags/${name}`, ['--max-count=1']],
+    [`${REMOTE_REFS}/heads/${name}`, []],
+  ] as const) {
+    try {
+      await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
+    } catch {
+      continue; // not this kind of ref
+    }
+    return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
+  }
+  return new Set();
+}
+
 /** First line of the commit's message. */
 export async function subjectOf(repo: Repo, commit: string): Promise<string> {
   return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();

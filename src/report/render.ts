@@ -10,7 +10,7 @@ export function markerOf(id: string): string {
 }
 
 // GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
-const COMMENT_BYTES = 65_000;
+export const COMMENT_BYTES = 65_000;
 const SUMMARY_BYTES = 1_000_000;
 const CELLS_IN_COMMENT = 30;
 const CELLS_IN_LAYOUT = 3;
