@@ -75653,7 +75653,7 @@ function facts(audit) {
             rows.push(['attempt', String(attempt)]);
         rows.push(['cluster', plain(cluster)]);
         if (wandb !== null)
-            rows.push(['W&B', `[group](${wandb.group})`]);
+            rows.push(['W&B', plain(wandb.group)]);
     }
     rows.push(['reachable', reachable(audit.reachability)]);
     rows.push(['checkpoints', code(audit.saveDirectory)]);
@@ -76043,21 +76043,27 @@ function render_facts(report) {
         ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
         [
             report.state === 'planned' ? 'asked by' : 'launched',
-            `${plain(actor)}${runUrl && `, [run ${runUrl.split('/').at(-1) ?? ''}](${runUrl})`}, ${at.slice(0, 16).replace('T', ' ')} UTC`,
+            `${plain(actor)}${runUrl && `, ${render_link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`,
         ],
     ];
     return table(['', ''], rows);
 }
+/** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
+function minute(at) {
+    const [, day, time] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(at) ?? [];
+    return day === undefined ? plain(at) : `${day} ${time} UTC`;
+}
 function server(runUrl) {
     return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
 }
+/** A link to an address that is one and closes nothing; records on the cluster can be edited. */
 function render_link(text, address) {
-    return address ? `[${text}](${address})` : text;
+    return /^https?:\/\/[^\s()<>|\\]+$/.test(address) ? `[${text}](${address})` : text;
 }
 function wandbLine(wandb) {
-    const shown = wandb.runs.slice(0, 8).map((run, cell) => `[cell ${cell}](${run})`);
+    const shown = wandb.runs.slice(0, 8).map((run, cell) => render_link(`cell ${cell}`, run));
     const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
-    return [`[group](${wandb.group})`, ...shown, ...more].join(' · ');
+    return [render_link('group', wandb.group), ...shown, ...more].join(' · ');
 }
 function steps(report) {
     const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {

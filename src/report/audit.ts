@@ -107,7 +107,7 @@ function facts(audit: Audit): string {
     rows.push(['overrides', overrides.length > 0 ? overrides.map(code).join(' ') : 'none']);
     if (attempt > 1) rows.push(['attempt', String(attempt)]);
     rows.push(['cluster', plain(cluster)]);
-    if (wandb !== null) rows.push(['W&B', `[group](${wandb.group})`]);
+    if (wandb !== null) rows.push(['W&B', plain(wandb.group)]);
   }
   rows.push(['reachable', reachable(audit.reachability)]);
   rows.push(['checkpoints', code(audit.saveDirectory)]);

@@ -86,24 +86,31 @@ function facts(report: Report): string {
     ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
     [
       report.state === 'planned' ? 'asked by' : 'launched',
-      `${plain(actor)}${runUrl && `, [run ${runUrl.split('/').at(-1) ?? ''}](${runUrl})`}, ${at.slice(0, 16).replace('T', ' ')} UTC`,
+      `${plain(actor)}${runUrl && `, ${link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`,
     ],
   ];
   return table(['', ''], rows);
+}
+
+/** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
+function minute(at: string): string {
+  const [, day, time] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(at) ?? [];
+  return day === undefined ? plain(at) : `${day} ${time} UTC`;
 }
 
 function server(runUrl: string): string {
   return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
 }
 
+/** A link to an address that is one and closes nothing; records on the cluster can be edited. */
 function link(text: string, address: string): string {
-  return address ? `[${text}](${address})` : text;
+  return /^https?:\/\/[^\s()<>|\\]+$/.test(address) ? `[${text}](${address})` : text;
 }
 
 function wandbLine(wandb: NonNullable<Report['wandb']>): string {
-  const shown = wandb.runs.slice(0, 8).map((run, cell) => `[cell ${cell}](${run})`);
+  const shown = wandb.runs.slice(0, 8).map((run, cell) => link(`cell ${cell}`, run));
   const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
-  return [`[group](${wandb.group})`, ...shown, ...more].join(' · ');
+  return [link('group', wandb.group), ...shown, ...more].join(' · ');
 }
 
 function steps(report: Report): string {

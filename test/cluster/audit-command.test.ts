@@ -32,7 +32,7 @@ test('an audit by comment, by every name of an experiment, strict, and from the 
   assert.match(body, new RegExp(`### ${id}: verified`));
   assert.match(body, /\| 0 \| `train\.lr=0\.1` \| 20 to 80 by 20, 99 \| 5 \| `\d+_0` \| 1 \|/);
   assert.match(body, /_Cost: 1 experiment, \d+ files hashed/);
-  assert.match(body, /\[group\]\(https:\/\/wandb\.ai\/team\/proj\/groups\//);
+  assert.match(body, /wandb\.ai\/team\/proj\/groups\//);
 
   // Another commit on the branch: the branch still leads to what was launched.
   lab.commit({ 'README.md': 'more\n' });
