@@ -93,9 +93,18 @@ try {
     const last = journal.at(-1);
     if (last?.event !== 'done' || last.newest !== 'step_499') throw new Error(`cell ${cell} did not end as a no-op on step_499`);
   }
+  for (const command of ['/status', '/audit']) {
+    say(`Alice comments ${command}`);
+    const answer = await lab.comment(pull, command);
+    if (answer.code !== 0) throw new Error(`${command} failed: ${answer.errors.join('\n')}`);
+    // What is folded away is in the comment above already.
+    console.log(answer.summary.split('<details>')[0]?.trim());
+    const wanted = command === '/status' ? 'complete' : 'verified';
+    if (answer.outputs['state'] !== wanted) throw new Error(`${command} says ${answer.outputs['state']}, not ${wanted}`);
+  }
   if (!ended.some(([, state]) => state === 'TIMEOUT')) throw new Error('no job reached its time limit');
   if (lab.hub.violations.length > 0) throw new Error(lab.hub.violations.join('\n'));
-  say('Done: trained in the second job, from the checkpoint the time limit left');
+  say('Done: trained in the second job, from the checkpoint the time limit left; every checkpoint accounted for');
 } finally {
   await lab.close();
 }
