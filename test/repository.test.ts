@@ -46,7 +46,7 @@ test('every output is declared and every input is read, by the names of action.y
     .map(read)
     .join('\n');
   const set = [...source.matchAll(/(?:setOutput|\bset)\(\s*'([^']+)',/g)].map((match) => match[1]);
-  assert.deepEqual(set.sort(), Object.keys(METADATA.outputs).sort());
+  assert.deepEqual([...new Set(set)].sort(), Object.keys(METADATA.outputs).sort());
   for (const name of Object.keys(METADATA.inputs)) assert.ok(source.includes(`'${name}'`), `${name} is not read`);
 });
 
