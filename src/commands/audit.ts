@@ -240,6 +240,8 @@ interface Found {
   readonly manifests: readonly { readonly file: string; readonly text: string }[];
   readonly ledger: readonly string[] | undefined;
   readonly journals: ReadonlyMap<number, { readonly lines: readonly string[]; readonly cut: boolean }>;
+  /** Cells whose journal is there and may not be read. */
+  readonly unreadable: ReadonlySet<number>;
   readonly heads: ReadonlyMap<number, string>;
   readonly checkpoints: readonly string[];
   /** SHA-256 by path, relative to the experiment's directory. */
@@ -261,6 +263,7 @@ const NOTHING: Found = {
   manifests: [],
   ledger: undefined,
   journals: new Map(),
+  unreadable: new Set(),
   heads: new Map(),
   checkpoints: [],
   files: new Map(),
@@ -300,6 +303,7 @@ function readAnswers(answers: readonly Answer[], expected: number): Answers {
 function foundOf(answers: readonly Answer[]): Found {
   const of = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
   const [ledger] = of('ledger');
+  const journals = of('journal');
   const listed = (key: string) => listedOf(of(key)[0] ?? []);
   const copy = (): Copy => {
     const [missing] = of('copy-missing');
@@ -315,7 +319,10 @@ function foundOf(answers: readonly Answer[]): Found {
     directoryThere: of('directory').length > 0,
     manifests: of('manifest').map(([file = '', text = '']) => ({ file, text })),
     ledger: ledger !== undefined && ledger.length > 0 ? ledger : undefined,
-    journals: new Map(of('journal').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }])),
+    journals: new Map(
+      journals.filter(([, end]) => end !== 'unreadable').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }]),
+    ),
+    unreadable: new Set(journals.filter(([, end]) => end === 'unreadable').map(([cell]) => Number(cell))),
     heads: new Map(
       of('heads')
         .flat()
@@ -554,6 +561,10 @@ async function auditOne(
 
   const accounts = accountsOf(found, manifest, endOf);
   for (const account of accounts) {
+    if (found.unreadable.has(account.cell)) {
+      missing.push(`the journal of cell ${account.cell}, which this account may not read`);
+      continue;
+    }
     changed.push(...account.gaps.map((gap) => `cell ${account.cell}: ${gap}`));
     const { unaccounted } = account;
     changed.push(

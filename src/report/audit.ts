@@ -62,9 +62,16 @@ function heading(audit: Audit): string {
   }
 }
 
-/** Inside a tag Markdown is not read, and HTML is. */
+/** Inside a tag HTML is read; Markdown is not, by most readers. */
 function html(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('@', '@\u200b');
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('[', '&#91;')
+    .replaceAll(']', '&#93;')
+    .replaceAll('`', '&#96;')
+    .replaceAll('@', '@\u200b');
 }
 
 function parts(audit: Audit): string[] {

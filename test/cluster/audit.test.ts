@@ -200,6 +200,12 @@ test('a journal line that was edited, put in or taken out, the last one included
   const gone = await auditAfter(`rm .chain/0.jsonl`);
   names(gone, /^cell 0: its journal is gone$/m, /^0\/step_10 is unaccounted for: no task is on record/m);
   assert.deepEqual(gone.verdict.missing, ['the journal of cell 0']);
+  const closed = await auditAfter(`chmod 000 .chain/0.jsonl`);
+  assert.deepEqual(closed.verdict, {
+    kind: 'incomplete',
+    changed: [],
+    missing: ['the journal of cell 0, which this account may not read'],
+  });
 });
 
 test('a journal with new sums still has to fit ledger and manifest', async () => {
@@ -272,11 +278,18 @@ test('branches and tags that lead to the commit, and a commit that is gone', asy
   assert.equal(loose?.reachability.reachable, false);
   git(bare, 'reflog', 'expire', '--expire=now', '--all');
   git(bare, 'gc', '--quiet', '--prune=now');
+  // A fresh checkout, so that no copy of it is left here.
   const gone = await audit();
   assert.equal(gone.verdict.kind, 'incomplete', JSON.stringify(gone.verdict));
   assert.match(gone.verdict.missing.join('\n'), /the commit [0-9a-f]{12} is not in the repository any more/);
   assert.deepEqual([gone.reachability.reachable, gone.reachability.unknown], [false, undefined]);
   assert.equal(gone.cells[0]?.tasks.length, 2, 'the rest is still told');
+  const away = checkout();
+  git(away.directory, 'remote', 'set-url', 'origin', 'file:///nowhere');
+  git(away.directory, 'fetch', '--quiet', '--depth=1', `file://${repo.directory}`, commit);
+  const [cut] = (await auditAll([target], away)).audits;
+  assert.equal(cut?.verdict.kind, 'verified', 'whether it is reachable is not known, and what is here agrees');
+  assert.match(cut?.reachability.unknown ?? '', /could not be fetched/);
   // Back for whoever comes next.
   git(repo.directory, 'push', '--quiet', 'origin', `${commit}:refs/heads/experiment`);
 });

@@ -169,7 +169,7 @@ test('text from outside formats nothing, mentions nobody and closes no cell', ()
     const outside = text.replace(/(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)/g, '');
     assert.ok(!/(?<!\\)<(script|!--)/.test(outside), outside);
     assert.ok(!/@everyone/.test(outside));
-    assert.ok(!/(?<!\\)\]\(https:\/\/evil/.test(outside));
+    assert.ok(!/(?<!\\)\]\(https:\/\/evil/.test(outside), outside);
     assert.ok(!/^\| new row/m.test(text));
   }
 });
