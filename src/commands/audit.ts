@@ -17,7 +17,7 @@ import { type Answer, call, runChecked } from '../cluster/shell.ts';
 import { JOB_SCRIPT } from '../cluster/stage.ts';
 import { type Code, codeOf } from '../experiment/code.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
-import { ensureCommit, ensureHistory, type Holders, holdersOf, type Repo } from '../experiment/git.ts';
+import { ensureCommit, ensureHistory, type Holders, holdersOf, type Repo, subjectOf } from '../experiment/git.ts';
 import type { Override } from '../experiment/overrides.ts';
 import { type Cluster, type RepoConfig, repoConfigAt } from '../experiment/repo-config.ts';
 import { messageOf } from '../problem.ts';
@@ -186,6 +186,7 @@ export async function auditExperiments(
     experiments: new Map(),
     codes: new Map(),
     holders: new Map(),
+    subjects: new Map(),
   };
   const audits: Audit[] = [];
   for (const [index, target] of targets.entries()) {
@@ -428,6 +429,7 @@ interface Source {
   readonly experiments: Map<string, Promise<Experiment>>;
   readonly codes: Map<string, Promise<Code>>;
   readonly holders: Map<string, Promise<Holders>>;
+  readonly subjects: Map<string, Promise<string>>;
 }
 
 function once<T>(cache: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
@@ -477,13 +479,14 @@ async function recompute(source: Source, target: AuditTarget, manifest: Manifest
   const experiment = asAttempt(first, manifest.attempt);
   const { exclude } = experiment.settings;
   const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
+  const subject = await once(source.subjects, commit, () => subjectOf(repo, commit));
   const save = savePathOf(experiment.settings.save.path, target, manifest);
   const launch: LaunchRecord = manifest.launches.at(-1) ?? {
     ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
     ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
   };
   const plan = { launch: launch.launch, tag: '', submissions: [] };
-  const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, manifest.subject, launch, []);
+  const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, subject, launch, []);
   return { experiment, code, save, different: manifestDifferences(manifest, expected) };
 }
 

@@ -188,6 +188,10 @@ test('one field of one manifest, whichever copy it is; and of both', async () =>
     /id is .* in the manifest and .* at the commit/,
   );
   names(await auditAfter(`sed -i 's/"path":"configs\\/audit.yaml"/"path":"--evil"/' ${here} ${there}`), /does not give such an experiment/);
+  names(
+    await auditAfter(`sed -i 's/Try something/Try nothing/' ${here} ${there}`),
+    /subject is "Try nothing" in the manifest and "Try something"/,
+  );
   names(await auditAfter(`printf '{' > ${there}`), /\.chain\/manifest\.json is not readable/);
 });
 
