@@ -146,6 +146,7 @@ audit_journals() {
     for entry in "$save/.chain/"[0-9]*.jsonl; do
         [ -f "$entry" ] || continue
         cell=${entry##*/}
+        [ -r "$entry" ] || { answer journal "${cell%.jsonl}" unreadable; continue; }
         mapfile lines <"$entry"
         last='' end=whole
         [ ${#lines[@]} -eq 0 ] || last=${lines[${#lines[@]} - 1]}
@@ -161,7 +162,7 @@ audit_experiment() {
     local dir=$1 save=$2 file text code='' complete='' lines=()
     answer experiment "$dir" "$save"
     for file in "$save/.chain/manifest.json" ${dir:+"$dir/manifest.json"}; do
-        [ -s "$file" ] || continue
+        [ -r "$file" ] || continue
         IFS= read -r -d '' text <"$file"
         if [ -z "$complete" ] && [[ $text =~ \"checkpoints\":\{\"prefix\":\"$JSON_TEXT\",\"complete\":\"$JSON_TEXT\" ]]; then
             complete=${BASH_REMATCH[3]//\\\\/\\}
@@ -178,13 +179,13 @@ audit_experiment() {
         audit_heads "$save"
         audit_journals "$save"
     fi
-    if [ -n "$dir" ] && [ -f "$dir/ledger.jsonl" ]; then
+    if [ -n "$dir" ] && [ -r "$dir/ledger.jsonl" ]; then
         mapfile -t lines <"$dir/ledger.jsonl"
         answer ledger "${lines[@]}"
     fi
     for file in "$save/.chain/manifest.json" ${dir:+"$dir/manifest.json"}; do
         text=''
-        [ ! -f "$file" ] || { IFS= read -r -d '' text <"$file"; answer manifest "$file" "$text"; }
+        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer manifest "$file" "$text"; }
     done
     if [ -z "$dir" ] || [ ! -d "$dir" ]; then return 0; fi
 

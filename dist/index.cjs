@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 5925:
+/***/ 7192:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -74760,6 +74760,11 @@ function throughNoAlias(source, node, override, soFar) {
     }
     return resolved(source, node);
 }
+/** An override as a manifest has it: it was good once, so it may bring in its path. */
+function overrideOf(text) {
+    const equals = text.indexOf('=');
+    return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
+}
 /** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
 function countsInId(override) {
     return !override.path.startsWith('chain.');
@@ -75611,9 +75616,16 @@ function heading(audit) {
             return audit.verdict.kind;
     }
 }
-/** Inside a tag Markdown is not read, and HTML is. */
+/** Inside a tag HTML is read; Markdown is not, by most readers. */
 function html(text) {
-    return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('@', '@\u200b');
+    return text
+        .replaceAll('&', '&amp;')
+        .replaceAll('<', '&lt;')
+        .replaceAll('>', '&gt;')
+        .replaceAll('[', '&#91;')
+        .replaceAll(']', '&#93;')
+        .replaceAll('`', '&#96;')
+        .replaceAll('@', '@\u200b');
 }
 function parts(audit) {
     const { changed, missing } = audit.verdict;
@@ -77194,6 +77206,332 @@ function compareRecords(manifest, ledger, unreadable, accounts) {
     return { changed: [...new Set(changed)], missing: [...new Set(missing)], notes: [...new Set(notes)] };
 }
 
+;// CONCATENATED MODULE: ./lib/cluster/ledger.js
+
+const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
+/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
+function parseLedger(lines) {
+    return lines.flatMap((line) => {
+        const value = parseObject(line);
+        const { event, launch, job, step, cell, after, tag, by, why } = value;
+        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
+            return [];
+        }
+        const number = (one) => (typeof one === 'number' ? one : undefined);
+        const text = (one) => (typeof one === 'string' ? one : undefined);
+        return {
+            event: event,
+            launch,
+            job,
+            step: number(step),
+            cell: number(cell),
+            after: text(after),
+            tag: text(tag),
+            by: text(by),
+            why: text(why),
+        };
+    });
+}
+function parseObject(line) {
+    try {
+        const value = JSON.parse(line);
+        return typeof value === 'object' && value !== null ? value : {};
+    }
+    catch {
+        return {};
+    }
+}
+function isReleased(ledger, launch) {
+    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
+function releasedSteps(ledger) {
+    const held = new Map();
+    const released = [];
+    for (const line of ledger) {
+        if (line.event === 'submitted')
+            held.set(line.job, line);
+        else if (line.event === 'cancelled')
+            held.delete(line.job);
+        else if (line.event === 'releasing') {
+            for (const step of held.values()) {
+                if (step.launch !== line.launch)
+                    continue;
+                released.push(step);
+                held.delete(step.job);
+            }
+        }
+    }
+    return released;
+}
+/** The last step that was queued and let go; 0 for none. */
+function lastStep(ledger) {
+    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
+}
+/**
+ * The launch and the step that come next.
+ * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ */
+function nextLaunch(ledger, earlier = []) {
+    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+    return {
+        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        firstStep: known + 1,
+        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/records.js
+const NONE = { count: 0, names: [] };
+const NOTHING = {
+    saveThere: false,
+    directoryThere: false,
+    manifests: [],
+    ledger: undefined,
+    journals: new Map(),
+    unreadable: new Set(),
+    heads: new Map(),
+    checkpoints: [],
+    files: new Map(),
+    copy: { kind: 'not looked at' },
+};
+function readAnswers(answers, expected) {
+    const groups = [];
+    const codes = new Map();
+    const endOf = new Map();
+    let cost = { filesHashed: 0, bytesHashed: 0, clusterSeconds: 0 };
+    for (const answer of answers) {
+        const { key, values } = answer;
+        if (key === 'experiment')
+            groups.push([]);
+        else if (key === 'code') {
+            const [dir = '', recorded = '', actual = '', ...bad] = values;
+            codes.set(dir, { recorded, actual, bad: listedOf(bad) });
+        }
+        else if (key === 'task-end') {
+            const seconds = Number(values[1]);
+            if (Number.isFinite(seconds) && seconds > 0)
+                endOf.set(values[0] ?? '', seconds);
+        }
+        else if (key === 'cost') {
+            const [filesHashed = 0, bytesHashed = 0, nanoseconds = 0] = values.map(Number);
+            cost = { filesHashed, bytesHashed, clusterSeconds: nanoseconds / 1e9 };
+        }
+        else
+            groups.at(-1)?.push(answer);
+    }
+    if (groups.length !== expected)
+        throw new Error(`${groups.length} answers to ${expected} questions`);
+    return { found: groups.map(foundOf), codes, endOf, cost };
+}
+function foundOf(answers) {
+    const of = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const [ledger] = of('ledger');
+    const journals = of('journal');
+    const listed = (key) => listedOf(of(key)[0] ?? []);
+    const copy = () => {
+        const [missing] = of('copy-missing');
+        if (missing !== undefined)
+            return { kind: 'missing', code: missing[0] ?? '' };
+        const [compared] = of('copy');
+        if (compared === undefined)
+            return { kind: 'not looked at' };
+        const code = compared[0] ?? '';
+        if (of('copy-unknown').length > 0)
+            return { kind: 'unknown', code };
+        return { kind: 'compared', code, changed: listed('copy-changed'), gone: listed('copy-gone'), added: listed('copy-added') };
+    };
+    return {
+        saveThere: of('save').length > 0,
+        directoryThere: of('directory').length > 0,
+        manifests: of('manifest').map(([file = '', text = '']) => ({ file, text })),
+        ledger: ledger !== undefined && ledger.length > 0 ? ledger : undefined,
+        journals: new Map(journals.filter(([, end]) => end !== 'unreadable').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }])),
+        unreadable: new Set(journals.filter(([, end]) => end === 'unreadable').map(([cell]) => Number(cell))),
+        heads: new Map(of('heads')
+            .flat()
+            .map((pair) => pair.split(' '))
+            .map(([cell, sum = '']) => [Number(cell), sum])),
+        checkpoints: of('checkpoints').flat(),
+        files: new Map(of('files')
+            .flat()
+            .flatMap((line) => {
+            const match = /^([0-9a-f]{64}) [ *](.*)$/.exec(line);
+            return match === null ? [] : [[match[2] ?? '', match[1] ?? '']];
+        })),
+        copy: copy(),
+    };
+}
+function listedOf([number = '0', ...names]) {
+    return { count: Number(number), names: names.map((name) => name.replace(/^\.\//, '')) };
+}
+function said({ count: all, names }) {
+    return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`;
+}
+/** Directories whose name is the prefix and a number; any that ends in a number where nobody knows the prefix. */
+function checkpointsOf(rows, prefix) {
+    const cells = new Map();
+    for (const row of rows) {
+        const match = /^(\d+)(?:\.\d+)? (\d+)(?:\.\d+)? ([epw]) (\d+)\/(.*)$/.exec(row);
+        if (match === null)
+            continue;
+        const [, modified, touched, state, cell = '', name = ''] = match;
+        const before = prefix ?? name.replace(/\d+$/, '');
+        const number = name.startsWith(before) ? /^0*(\d{1,18})$/.exec(name.slice(before.length))?.[1] : undefined;
+        if (number === undefined || before.startsWith('incomplete.'))
+            continue;
+        const entries = cells.get(Number(cell)) ?? [];
+        cells.set(Number(cell), entries);
+        entries.push({ name, number: Number(number), complete: state === 'w', modified: Number(modified), touched: Number(touched) });
+    }
+    return cells;
+}
+
+;// CONCATENATED MODULE: external "node:fs"
+const external_node_fs_namespaceObject = require("node:fs");
+;// CONCATENATED MODULE: ./lib/cluster/runtime.js
+
+// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
+const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
+/** The shell that runs on the cluster, by name. */
+const RUNTIME = {
+    frame: read(__nccwpck_require__.ab + "frame.sh"),
+    lock: read(__nccwpck_require__.ab + "lock.sh"),
+    probe: read(__nccwpck_require__.ab + "probe.sh"),
+    stage: read(__nccwpck_require__.ab + "stage.sh"),
+    change: read(__nccwpck_require__.ab + "change.sh"),
+    submit: read(__nccwpck_require__.ab + "submit.sh"),
+    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
+    survey: read(__nccwpck_require__.ab + "survey.sh"),
+    audit: read(__nccwpck_require__.ab + "audit.sh"),
+    journal: read(__nccwpck_require__.ab + "journal.sh"),
+    job: read(__nccwpck_require__.ab + "job.sh"),
+};
+
+;// CONCATENATED MODULE: ./lib/cluster/shell.js
+
+
+
+
+
+/** Nobody knows how the program ended: it may have done all, some or none of its work. */
+class Unknown extends Problem {
+}
+const STDERR_KEPT = 8_000;
+const LONGEST_LINE = 32_000_000;
+/**
+ * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
+ * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
+ *
+ * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
+ * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
+ * @throws Unknown when the reply is not whole
+ */
+async function runProgram(connection, program) {
+    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
+    const text = Buffer.from([
+        `MARK=${quote(mark)}`,
+        program.prelude,
+        RUNTIME.frame,
+        ...program.parts.map((part) => RUNTIME[part]),
+        ...program.calls.map((call) => `${call} || exit`),
+        'exit 0\n',
+    ].join('\n'));
+    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
+    const input = new external_node_stream_.PassThrough();
+    input.write(text);
+    program.data?.on('error', (error) => input.destroy(error));
+    program.data?.pipe(input);
+    const stop = () => input.end();
+    program.signal?.addEventListener('abort', stop);
+    if (program.signal?.aborted)
+        stop();
+    const answers = [];
+    let status;
+    const lines = new LineReader((line) => {
+        if (!line.startsWith(`${mark} `))
+            return; // a banner, a start-up file, a chatty command
+        const [key = '', ...values] = line
+            .slice(mark.length + 1)
+            .split('\t')
+            .map(decode);
+        if (key === 'end') {
+            status = Number(values[0]);
+            return;
+        }
+        const answer = { key, values };
+        answers.push(answer);
+        program.onAnswer?.(answer);
+    });
+    let stderr = '';
+    const exit = await connection.execute(command, {
+        input,
+        deadlineSeconds: program.deadlineSeconds,
+        onStdout: (chunk) => lines.push(chunk),
+        onStderr: (chunk) => {
+            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
+        },
+    });
+    program.signal?.removeEventListener('abort', stop);
+    input.destroy();
+    program.data?.destroy();
+    if (status === undefined) {
+        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
+        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
+    }
+    return { answers, status, stderr };
+}
+/**
+ * runProgram for programs that must succeed.
+ * @throws Problem with what the program itself said was wrong
+ */
+async function runChecked(connection, program) {
+    const { answers, status, stderr } = await runProgram(connection, program);
+    const problem = answers.find((answer) => answer.key === 'problem');
+    if (problem !== undefined) {
+        const [what = '', detail] = problem.values;
+        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+    }
+    if (status !== 0)
+        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
+    return answers;
+}
+/** One call of a runtime function, every argument quoted. */
+function call(name, ...args) {
+    return [name, ...args.map(quote)].join(' ');
+}
+function decode(text) {
+    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
+class LineReader {
+    #onLine;
+    #pending = [];
+    #length = 0;
+    constructor(onLine) {
+        this.#onLine = onLine;
+    }
+    push(chunk) {
+        let rest = chunk;
+        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+            this.#keep(rest.subarray(0, end));
+            this.#onLine(Buffer.concat(this.#pending).toString());
+            this.#pending = [];
+            this.#length = 0;
+            rest = rest.subarray(end + 1);
+        }
+        this.#keep(rest);
+    }
+    #keep(piece) {
+        this.#length += piece.length;
+        if (this.#length <= LONGEST_LINE)
+            this.#pending.push(piece);
+        else
+            this.#pending = [];
+    }
+}
+
 ;// CONCATENATED MODULE: ./lib/experiment/identity.js
 
 // W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
@@ -77426,226 +77764,6 @@ function secretAssignments(secrets) {
     return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
 }
 
-;// CONCATENATED MODULE: ./lib/cluster/ledger.js
-
-const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
-/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
-function parseLedger(lines) {
-    return lines.flatMap((line) => {
-        const value = parseObject(line);
-        const { event, launch, job, step, cell, after, tag, by, why } = value;
-        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-            return [];
-        }
-        const number = (one) => (typeof one === 'number' ? one : undefined);
-        const text = (one) => (typeof one === 'string' ? one : undefined);
-        return {
-            event: event,
-            launch,
-            job,
-            step: number(step),
-            cell: number(cell),
-            after: text(after),
-            tag: text(tag),
-            by: text(by),
-            why: text(why),
-        };
-    });
-}
-function parseObject(line) {
-    try {
-        const value = JSON.parse(line);
-        return typeof value === 'object' && value !== null ? value : {};
-    }
-    catch {
-        return {};
-    }
-}
-function isReleased(ledger, launch) {
-    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
-}
-/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
-function releasedSteps(ledger) {
-    const held = new Map();
-    const released = [];
-    for (const line of ledger) {
-        if (line.event === 'submitted')
-            held.set(line.job, line);
-        else if (line.event === 'cancelled')
-            held.delete(line.job);
-        else if (line.event === 'releasing') {
-            for (const step of held.values()) {
-                if (step.launch !== line.launch)
-                    continue;
-                released.push(step);
-                held.delete(step.job);
-            }
-        }
-    }
-    return released;
-}
-/** The last step that was queued and let go; 0 for none. */
-function lastStep(ledger) {
-    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
-}
-/**
- * The launch and the step that come next.
- * @param earlier what the manifest knows, for when the ledger went with a purged workdir
- */
-function nextLaunch(ledger, earlier = []) {
-    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
-    return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-        firstStep: known + 1,
-        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
-    };
-}
-
-;// CONCATENATED MODULE: external "node:fs"
-const external_node_fs_namespaceObject = require("node:fs");
-;// CONCATENATED MODULE: ./lib/cluster/runtime.js
-
-// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
-const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
-/** The shell that runs on the cluster, by name. */
-const RUNTIME = {
-    frame: read(__nccwpck_require__.ab + "frame.sh"),
-    lock: read(__nccwpck_require__.ab + "lock.sh"),
-    probe: read(__nccwpck_require__.ab + "probe.sh"),
-    stage: read(__nccwpck_require__.ab + "stage.sh"),
-    change: read(__nccwpck_require__.ab + "change.sh"),
-    submit: read(__nccwpck_require__.ab + "submit.sh"),
-    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
-    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
-    survey: read(__nccwpck_require__.ab + "survey.sh"),
-    audit: read(__nccwpck_require__.ab + "audit.sh"),
-    journal: read(__nccwpck_require__.ab + "journal.sh"),
-    job: read(__nccwpck_require__.ab + "job.sh"),
-};
-
-;// CONCATENATED MODULE: ./lib/cluster/shell.js
-
-
-
-
-
-/** Nobody knows how the program ended: it may have done all, some or none of its work. */
-class Unknown extends Problem {
-}
-const STDERR_KEPT = 8_000;
-const LONGEST_LINE = 32_000_000;
-/**
- * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
- * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
- *
- * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
- * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
- * @throws Unknown when the reply is not whole
- */
-async function runProgram(connection, program) {
-    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
-    const text = Buffer.from([
-        `MARK=${quote(mark)}`,
-        program.prelude,
-        RUNTIME.frame,
-        ...program.parts.map((part) => RUNTIME[part]),
-        ...program.calls.map((call) => `${call} || exit`),
-        'exit 0\n',
-    ].join('\n'));
-    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
-    const input = new external_node_stream_.PassThrough();
-    input.write(text);
-    program.data?.on('error', (error) => input.destroy(error));
-    program.data?.pipe(input);
-    const stop = () => input.end();
-    program.signal?.addEventListener('abort', stop);
-    if (program.signal?.aborted)
-        stop();
-    const answers = [];
-    let status;
-    const lines = new LineReader((line) => {
-        if (!line.startsWith(`${mark} `))
-            return; // a banner, a start-up file, a chatty command
-        const [key = '', ...values] = line
-            .slice(mark.length + 1)
-            .split('\t')
-            .map(decode);
-        if (key === 'end') {
-            status = Number(values[0]);
-            return;
-        }
-        const answer = { key, values };
-        answers.push(answer);
-        program.onAnswer?.(answer);
-    });
-    let stderr = '';
-    const exit = await connection.execute(command, {
-        input,
-        deadlineSeconds: program.deadlineSeconds,
-        onStdout: (chunk) => lines.push(chunk),
-        onStderr: (chunk) => {
-            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
-        },
-    });
-    program.signal?.removeEventListener('abort', stop);
-    input.destroy();
-    program.data?.destroy();
-    if (status === undefined) {
-        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
-        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
-    }
-    return { answers, status, stderr };
-}
-/**
- * runProgram for programs that must succeed.
- * @throws Problem with what the program itself said was wrong
- */
-async function runChecked(connection, program) {
-    const { answers, status, stderr } = await runProgram(connection, program);
-    const problem = answers.find((answer) => answer.key === 'problem');
-    if (problem !== undefined) {
-        const [what = '', detail] = problem.values;
-        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
-    }
-    if (status !== 0)
-        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
-    return answers;
-}
-/** One call of a runtime function, every argument quoted. */
-function call(name, ...args) {
-    return [name, ...args.map(quote)].join(' ');
-}
-function decode(text) {
-    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
-class LineReader {
-    #onLine;
-    #pending = [];
-    #length = 0;
-    constructor(onLine) {
-        this.#onLine = onLine;
-    }
-    push(chunk) {
-        let rest = chunk;
-        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-            this.#keep(rest.subarray(0, end));
-            this.#onLine(Buffer.concat(this.#pending).toString());
-            this.#pending = [];
-            this.#length = 0;
-            rest = rest.subarray(end + 1);
-        }
-        this.#keep(rest);
-    }
-    #keep(piece) {
-        this.#length += piece.length;
-        if (this.#length <= LONGEST_LINE)
-            this.#pending.push(piece);
-        else
-            this.#pending = [];
-    }
-}
-
 // EXTERNAL MODULE: ./node_modules/tar-stream/index.js
 var tar_stream = __nccwpck_require__(6118);
 ;// CONCATENATED MODULE: external "node:stream/promises"
@@ -77814,6 +77932,113 @@ function packed(files) {
 }
 function nonce() {
     return (0,external_node_crypto_.randomBytes)(8).toString('hex');
+}
+
+;// CONCATENATED MODULE: ./lib/commands/compare.js
+
+
+
+
+
+
+
+function readManifests(found) {
+    const readable = [];
+    const changed = [];
+    for (const { file, text } of found.manifests) {
+        try {
+            readable.push({ file, text, manifest: parseManifest(text, file) });
+        }
+        catch (error) {
+            changed.push(messageOf(error));
+        }
+    }
+    const [one, other] = readable;
+    if (one !== undefined && other !== undefined && one.text !== other.text) {
+        const fields = jsonDifferences(one.manifest, other.manifest, '');
+        const shown = fields.slice(0, 5).map(({ path, a, b }) => `${path} is ${b} in ${other.file} and ${a} in ${one.file}`);
+        changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
+    }
+    return { readable, changed };
+}
+function jsonDifferences(a, b, path) {
+    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
+        const at = (value, key) => value[key];
+        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+        return [...keys].flatMap((key) => jsonDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
+    }
+    const shown = (value) => {
+        const text = JSON.stringify(value) ?? 'not there';
+        return text.length > 100 ? `${text.slice(0, 99)}…` : text;
+    };
+    return a === b ? [] : [{ path, a: shown(a), b: shown(b) }];
+}
+const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
+const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
+function compareFiles(found, manifest, { experiment, save }, to) {
+    const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
+    const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
+    const gone = [...expected.keys()].filter((path) => !found.files.has(path));
+    if (wrong.length > 0)
+        to.changed.push(`${someOf(wrong)} ${wrong.length === 1 ? 'is' : 'are'} not what the commit and the overrides give`);
+    if (gone.length > 0)
+        to.missing.push(someOf(gone));
+    const extra = [...found.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
+    if (extra.length > 0)
+        to.notes.push(`files beside the cell configs that nothing of this action made: ${someOf(extra)}`);
+    const script = found.files.get('job.sh');
+    const launched = manifest.launches.at(-1)?.jobScript;
+    if (script === undefined)
+        to.missing.push('job.sh');
+    else if (script === launched) {
+        if (script !== OUR_JOB_SCRIPT)
+            to.notes.push('job.sh is of another version of the action, the one that made the last launch');
+    }
+    else if (script === OUR_JOB_SCRIPT) {
+        to.notes.push('job.sh is of this version of the action and not of that of the last launch; a launch that was taken back leaves it so');
+    }
+    else
+        to.changed.push('job.sh is not the one that the last launch has staged');
+}
+function someOf(paths) {
+    return said({ count: paths.length, names: paths.slice(0, 10) });
+}
+/** The listing that was recorded is believed when its digest is the one that git gives. */
+function compareCode(target, found, codes, code, to) {
+    const { copy } = found;
+    if (copy.kind === 'not looked at') {
+        to.missing.push('the staged code');
+        return;
+    }
+    const own = `${target.experimentDirectory}/code`;
+    const staged = codes.get(copy.code) ?? { recorded: '', actual: '', bad: NONE };
+    if (staged.recorded !== '' && staged.recorded !== code.digest) {
+        to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
+    }
+    if (staged.actual !== '' && staged.actual !== code.digest) {
+        const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${said(staged.bad)}` : '';
+        to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
+    }
+    const believed = staged.recorded === '' ? staged.actual : staged.recorded;
+    if (copy.kind === 'missing')
+        to.missing.push(`the experiment's own copy of the code, ${own}`);
+    else if (copy.kind === 'unknown')
+        to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
+    else if (believed !== code.digest)
+        to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
+    else {
+        if (copy.changed.count > 0)
+            to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${said(copy.changed)}`);
+        if (copy.gone.count > 0)
+            to.changed.push(`${own} lacks files of the commit: ${said(copy.gone)}`);
+        if (copy.added.count > 0) {
+            to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${said(copy.added)}`);
+        }
+        if (staged.actual === '')
+            to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
+        if (staged.recorded === '')
+            to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);
+    }
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/grid.js
@@ -78112,11 +78337,84 @@ async function nameAt(repo, commit, path) {
     }
 }
 
+;// CONCATENATED MODULE: ./lib/commands/recompute.js
+
+
+
+
+
+
+
+const NOBODY_KNOWS = (unknown) => ({ reachable: false, branches: [], tags: [], pullRequests: [], unknown });
+/** Those that may be numbers of pull requests: the manifest may hold anything. */
+function pullRequestsOf(manifest) {
+    const numbers = manifest.pullRequests;
+    return numbers.filter((number) => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
+}
+function once(cache, key, make) {
+    const known = cache.get(key) ?? make();
+    known.catch(() => { }); // whoever asks gets it
+    cache.set(key, known);
+    return known;
+}
+/** Why the commit is not to be had; undefined when it is here. */
+function lackOf(source, commit, pullRequests) {
+    return once(source.commits, commit, async () => {
+        try {
+            await ensureCommit(source.repo, commit, pullRequests.map((number) => `refs/pull/${number}/head`), source.token);
+            return undefined;
+        }
+        catch (error) {
+            return messageOf(error);
+        }
+    });
+}
+async function recompute(source, target, manifest) {
+    const { repo } = source;
+    const { commit, path } = manifest;
+    const overrides = manifest.overrides.map(overrideOf);
+    const first = await once(source.experiments, JSON.stringify([commit, path, overrides]), async () => {
+        const config = await once(source.configs, commit, () => repoConfigAt(repo, commit));
+        return loadExperiment(repo, commit, config, path, overrides);
+    });
+    const experiment = asAttempt(first, manifest.attempt);
+    const { exclude } = experiment.settings;
+    const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
+    const subject = await once(source.subjects, commit, () => subjectOf(repo, commit));
+    const save = savePathOf(experiment.settings.save.path, target, manifest);
+    const launch = manifest.launches.at(-1) ?? {
+        ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
+        ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
+    };
+    const plan = { launch: launch.launch, tag: '', submissions: [] };
+    const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, subject, launch, []);
+    return { experiment, code, save, different: manifestDifferences(manifest, expected) };
+}
+/** `{save.path}` as it was expanded: only the start of what the yaml says may have been. */
+function savePathOf(written, target, manifest) {
+    if (written.startsWith('/'))
+        return written;
+    const rest = written.replace(/^[^/]*/, '');
+    const parent = (path) => path.replace(/\/[^/]*$/, '');
+    const recorded = parent(manifest.save);
+    return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
+}
+async function reachabilityOf(source, manifest, lack) {
+    if (source.unknown !== undefined)
+        return NOBODY_KNOWS(source.unknown);
+    if (lack !== undefined)
+        return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
+    try {
+        const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
+        const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
+        return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
+    }
+    catch (error) {
+        return NOBODY_KNOWS(messageOf(error));
+    }
+}
+
 ;// CONCATENATED MODULE: ./lib/commands/audit.js
-
-
-
-
 
 
 
@@ -78173,6 +78471,7 @@ async function auditExperiments(connection, cluster, repo, targets, token, progr
         experiments: new Map(),
         codes: new Map(),
         holders: new Map(),
+        subjects: new Map(),
     };
     const audits = [];
     for (const [index, target] of targets.entries()) {
@@ -78203,209 +78502,6 @@ function failed(target, error) {
         notes: [],
     };
 }
-const NOBODY_KNOWS = (unknown) => ({ reachable: false, branches: [], tags: [], pullRequests: [], unknown });
-const NONE = { count: 0, names: [] };
-const NOTHING = {
-    saveThere: false,
-    directoryThere: false,
-    manifests: [],
-    ledger: undefined,
-    journals: new Map(),
-    heads: new Map(),
-    checkpoints: [],
-    files: new Map(),
-    copy: { kind: 'not looked at' },
-};
-function readAnswers(answers, expected) {
-    const groups = [];
-    const codes = new Map();
-    const endOf = new Map();
-    let cost = { filesHashed: 0, bytesHashed: 0, clusterSeconds: 0 };
-    for (const answer of answers) {
-        const { key, values } = answer;
-        if (key === 'experiment')
-            groups.push([]);
-        else if (key === 'code') {
-            const [dir = '', recorded = '', actual = '', ...bad] = values;
-            codes.set(dir, { recorded, actual, bad: listedOf(bad) });
-        }
-        else if (key === 'task-end') {
-            const seconds = Number(values[1]);
-            if (Number.isFinite(seconds) && seconds > 0)
-                endOf.set(values[0] ?? '', seconds);
-        }
-        else if (key === 'cost') {
-            const [filesHashed = 0, bytesHashed = 0, nanoseconds = 0] = values.map(Number);
-            cost = { filesHashed, bytesHashed, clusterSeconds: nanoseconds / 1e9 };
-        }
-        else
-            groups.at(-1)?.push(answer);
-    }
-    if (groups.length !== expected)
-        throw new Error(`${groups.length} answers to ${expected} questions`);
-    return { found: groups.map(foundOf), codes, endOf, cost };
-}
-function foundOf(answers) {
-    const of = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const [ledger] = of('ledger');
-    const listed = (key) => listedOf(of(key)[0] ?? []);
-    const copy = () => {
-        const [missing] = of('copy-missing');
-        if (missing !== undefined)
-            return { kind: 'missing', code: missing[0] ?? '' };
-        const [compared] = of('copy');
-        if (compared === undefined)
-            return { kind: 'not looked at' };
-        const code = compared[0] ?? '';
-        if (of('copy-unknown').length > 0)
-            return { kind: 'unknown', code };
-        return { kind: 'compared', code, changed: listed('copy-changed'), gone: listed('copy-gone'), added: listed('copy-added') };
-    };
-    return {
-        saveThere: of('save').length > 0,
-        directoryThere: of('directory').length > 0,
-        manifests: of('manifest').map(([file = '', text = '']) => ({ file, text })),
-        ledger: ledger !== undefined && ledger.length > 0 ? ledger : undefined,
-        journals: new Map(of('journal').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }])),
-        heads: new Map(of('heads')
-            .flat()
-            .map((pair) => pair.split(' '))
-            .map(([cell, sum = '']) => [Number(cell), sum])),
-        checkpoints: of('checkpoints').flat(),
-        files: new Map(of('files')
-            .flat()
-            .flatMap((line) => {
-            const match = /^([0-9a-f]{64}) [ *](.*)$/.exec(line);
-            return match === null ? [] : [[match[2] ?? '', match[1] ?? '']];
-        })),
-        copy: copy(),
-    };
-}
-function listedOf([number = '0', ...names]) {
-    return { count: Number(number), names: names.map((name) => name.replace(/^\.\//, '')) };
-}
-function said({ count: all, names }) {
-    return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`;
-}
-/** Directories whose name is the prefix and a number; any that ends in a number where nobody knows the prefix. */
-function checkpointsOf(rows, prefix) {
-    const cells = new Map();
-    for (const row of rows) {
-        const match = /^(\d+)(?:\.\d+)? (\d+)(?:\.\d+)? ([epw]) (\d+)\/(.*)$/.exec(row);
-        if (match === null)
-            continue;
-        const [, modified, touched, state, cell = '', name = ''] = match;
-        const before = prefix ?? name.replace(/\d+$/, '');
-        const number = name.startsWith(before) ? /^0*(\d{1,18})$/.exec(name.slice(before.length))?.[1] : undefined;
-        if (number === undefined || before.startsWith('incomplete.'))
-            continue;
-        const entries = cells.get(Number(cell)) ?? [];
-        cells.set(Number(cell), entries);
-        entries.push({ name, number: Number(number), complete: state === 'w', modified: Number(modified), touched: Number(touched) });
-    }
-    return cells;
-}
-function readManifests(found) {
-    const readable = [];
-    const changed = [];
-    for (const { file, text } of found.manifests) {
-        try {
-            readable.push({ file, text, manifest: parseManifest(text, file) });
-        }
-        catch (error) {
-            changed.push(messageOf(error));
-        }
-    }
-    const [one, other] = readable;
-    if (one !== undefined && other !== undefined && one.text !== other.text) {
-        const fields = jsonDifferences(one.manifest, other.manifest, '');
-        const shown = fields.slice(0, 5).map(({ path, a, b }) => `${path} is ${b} in ${other.file} and ${a} in ${one.file}`);
-        changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
-    }
-    return { readable, changed };
-}
-function jsonDifferences(a, b, path) {
-    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
-        const at = (value, key) => value[key];
-        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
-        return [...keys].flatMap((key) => jsonDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
-    }
-    const shown = (value) => {
-        const text = JSON.stringify(value) ?? 'not there';
-        return text.length > 100 ? `${text.slice(0, 99)}…` : text;
-    };
-    return a === b ? [] : [{ path, a: shown(a), b: shown(b) }];
-}
-/** Those that may be numbers of pull requests: the manifest may hold anything. */
-function pullRequestsOf(manifest) {
-    const numbers = manifest.pullRequests;
-    return numbers.filter((number) => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
-}
-function once(cache, key, make) {
-    const known = cache.get(key) ?? make();
-    known.catch(() => { }); // whoever asks gets it
-    cache.set(key, known);
-    return known;
-}
-/** Why the commit is not to be had; undefined when it is here. */
-function lackOf(source, commit, pullRequests) {
-    return once(source.commits, commit, async () => {
-        try {
-            await ensureCommit(source.repo, commit, pullRequests.map((number) => `refs/pull/${number}/head`), source.token);
-            return undefined;
-        }
-        catch (error) {
-            return messageOf(error);
-        }
-    });
-}
-async function recompute(source, target, manifest) {
-    const { repo } = source;
-    const { commit, path } = manifest;
-    const overrides = manifest.overrides.map((override) => {
-        const equals = override.indexOf('=');
-        return { path: override.slice(0, equals), value: override.slice(equals + 1), mayAdd: true };
-    });
-    const first = await once(source.experiments, JSON.stringify([commit, path, overrides]), async () => {
-        const config = await once(source.configs, commit, () => repoConfigAt(repo, commit));
-        return loadExperiment(repo, commit, config, path, overrides);
-    });
-    const experiment = asAttempt(first, manifest.attempt);
-    const { exclude } = experiment.settings;
-    const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
-    const save = savePathOf(experiment.settings.save.path, target, manifest);
-    const launch = manifest.launches.at(-1) ?? {
-        ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
-        ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
-    };
-    const plan = { launch: launch.launch, tag: '', submissions: [] };
-    const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, manifest.subject, launch, []);
-    return { experiment, code, save, different: manifestDifferences(manifest, expected) };
-}
-/** `{save.path}` as it was expanded: only the start of what the yaml says may have been. */
-function savePathOf(written, target, manifest) {
-    if (written.startsWith('/'))
-        return written;
-    const rest = written.replace(/^[^/]*/, '');
-    const parent = (path) => path.replace(/\/[^/]*$/, '');
-    const recorded = parent(manifest.save);
-    return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
-}
-async function reachabilityOf(source, manifest, lack) {
-    if (source.unknown !== undefined)
-        return NOBODY_KNOWS(source.unknown);
-    if (lack !== undefined)
-        return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
-    try {
-        const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
-        const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
-        return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
-    }
-    catch (error) {
-        return NOBODY_KNOWS(messageOf(error));
-    }
-}
-// --- one experiment -----------------------------------------------------------------------------------------------------
 const COMMIT = /^[0-9a-f]{40}$/;
 async function auditOne(target, found, copies, codes, endOf, source) {
     const changed = [...copies.changed];
@@ -78447,6 +78543,10 @@ async function auditOne(target, found, copies, codes, endOf, source) {
     }
     const accounts = accountsOf(found, manifest, endOf);
     for (const account of accounts) {
+        if (found.unreadable.has(account.cell)) {
+            missing.push(`the journal of cell ${account.cell}, which this account may not read`);
+            continue;
+        }
         changed.push(...account.gaps.map((gap) => `cell ${account.cell}: ${gap}`));
         const { unaccounted } = account;
         changed.push(...unaccounted.slice(0, 20).map(({ checkpoint, why }) => `${account.cell}/${checkpoint.name} is unaccounted for: ${why}`), ...(unaccounted.length > 20 ? [`${unaccounted.length - 20} more checkpoints of cell ${account.cell} are unaccounted for`] : []));
@@ -78515,73 +78615,6 @@ async function confront(source, target, manifest) {
     catch (error) {
         changed.push(`commit ${manifest.commit.slice(0, 12)} does not give such an experiment: ${messageOf(error)}`);
         return done(undefined);
-    }
-}
-const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
-const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
-function compareFiles(found, manifest, { experiment, save }, to) {
-    const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
-    const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
-    const gone = [...expected.keys()].filter((path) => !found.files.has(path));
-    if (wrong.length > 0)
-        to.changed.push(`${someOf(wrong)} ${wrong.length === 1 ? 'is' : 'are'} not what the commit and the overrides give`);
-    if (gone.length > 0)
-        to.missing.push(someOf(gone));
-    const extra = [...found.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
-    if (extra.length > 0)
-        to.notes.push(`files beside the cell configs that nothing of this action made: ${someOf(extra)}`);
-    const script = found.files.get('job.sh');
-    const launched = manifest.launches.at(-1)?.jobScript;
-    if (script === undefined)
-        to.missing.push('job.sh');
-    else if (script === launched) {
-        if (script !== OUR_JOB_SCRIPT)
-            to.notes.push('job.sh is of another version of the action, the one that made the last launch');
-    }
-    else if (script === OUR_JOB_SCRIPT) {
-        to.notes.push('job.sh is of this version of the action and not of that of the last launch; a launch that was taken back leaves it so');
-    }
-    else
-        to.changed.push('job.sh is not the one that the last launch has staged');
-}
-function someOf(paths) {
-    return said({ count: paths.length, names: paths.slice(0, 10) });
-}
-/** The listing that was recorded is believed when its digest is the one that git gives. */
-function compareCode(target, found, codes, code, to) {
-    const { copy } = found;
-    if (copy.kind === 'not looked at') {
-        to.missing.push('the staged code');
-        return;
-    }
-    const own = `${target.experimentDirectory}/code`;
-    const staged = codes.get(copy.code) ?? { recorded: '', actual: '', bad: NONE };
-    if (staged.recorded !== '' && staged.recorded !== code.digest) {
-        to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
-    }
-    if (staged.actual !== '' && staged.actual !== code.digest) {
-        const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${said(staged.bad)}` : '';
-        to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
-    }
-    const believed = staged.recorded === '' ? staged.actual : staged.recorded;
-    if (copy.kind === 'missing')
-        to.missing.push(`the experiment's own copy of the code, ${own}`);
-    else if (copy.kind === 'unknown')
-        to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
-    else if (believed !== code.digest)
-        to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
-    else {
-        if (copy.changed.count > 0)
-            to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${said(copy.changed)}`);
-        if (copy.gone.count > 0)
-            to.changed.push(`${own} lacks files of the commit: ${said(copy.gone)}`);
-        if (copy.added.count > 0) {
-            to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${said(copy.added)}`);
-        }
-        if (staged.actual === '')
-            to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
-        if (staged.recorded === '')
-            to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);
     }
 }
 function accountsOf(found, manifest, endOf) {
@@ -80049,11 +80082,6 @@ async function extendedExperiment(repo, head, listing, chain, token) {
     }
     return experiment;
 }
-/** An override as a manifest has it: it was good once, so it may bring in its path. */
-function overrideOf(text) {
-    const equals = text.indexOf('=');
-    return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
-}
 
 ;// CONCATENATED MODULE: ./lib/commands/launch.js
 
@@ -80854,7 +80882,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(5925);
+__nccwpck_require__(7192);
 
 module.exports = __webpack_exports__;
 /******/ })()

@@ -1,5 +1,6 @@
 import * as core from '@actions/core';
-import type { Audit, AuditCost } from '../commands/audit.ts';
+import type { AuditCost } from '../cluster/records.ts';
+import type { Audit } from '../commands/audit.ts';
 import { messageOf, Problem } from '../problem.ts';
 import { renderAudit } from '../report/audit.ts';
 import {

@@ -1,7 +1,7 @@
 import type { ExperimentHead, Listing } from '../cluster/survey.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
 import { ensureCommit, type Repo } from '../experiment/git.ts';
-import { hashOfOverrides, type Override } from '../experiment/overrides.ts';
+import { hashOfOverrides, type Override, overrideOf } from '../experiment/overrides.ts';
 import { repoConfigAt } from '../experiment/repo-config.ts';
 import { Problem } from '../problem.ts';
 
@@ -32,10 +32,4 @@ export async function extendedExperiment(
     );
   }
   return experiment;
-}
-
-/** An override as a manifest has it: it was good once, so it may bring in its path. */
-export function overrideOf(text: string): Override {
-  const equals = text.indexOf('=');
-  return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
 }

@@ -118,6 +118,12 @@ function throughNoAlias(source: Source, node: unknown, override: Override, soFar
   return resolved(source, node);
 }
 
+/** An override as a manifest has it: it was good once, so it may bring in its path. */
+export function overrideOf(text: string): Override {
+  const equals = text.indexOf('=');
+  return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
+}
+
 /** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
 export function countsInId(override: Override): boolean {
   return !override.path.startsWith('chain.');

@@ -1,5 +1,7 @@
 import type { Run } from '../chain/accounting.ts';
-import type { Audit, AuditCell, AuditCost, AuditTask, Reachability } from '../commands/audit.ts';
+import type { AuditCost } from '../cluster/records.ts';
+import type { Audit, AuditCell, AuditTask } from '../commands/audit.ts';
+import type { Reachability } from '../commands/recompute.ts';
 import { amount, capped, code, count, details, plain, table } from './markdown.ts';
 
 // As in render.ts: GitHub drops all of a step summary over 1 MiB.

@@ -35,7 +35,7 @@ take_launch_lock() {
     EXPERIMENT=$2
     DIR=$1/experiments/$EXPERIMENT
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
-    trap 'rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$?"' EXIT
+    trap 'status=$?; rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$status"' EXIT
 
     while :; do
         lock_try "$DIR/launch.lock" "$(uname -n) $$ $3" && break

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Audit, AuditCost } from '../../src/commands/audit.ts';
+import type { AuditCost } from '../../src/cluster/records.ts';
+import type { Audit } from '../../src/commands/audit.ts';
 import { renderAudit } from '../../src/report/audit.ts';
 
 const COST: AuditCost = { experiments: 1, filesHashed: 1234, bytesHashed: 5_600_000, clusterSeconds: 2.25, seconds: 3.5 };
