@@ -75717,12 +75717,16 @@ function checkpoints(audit) {
     ]);
     if (rows.length === 0)
         return 'There is no complete checkpoint.';
-    const shown = table(['cell', 'grid', 'checkpoints', '', 'written by job', 'step', 'on', 'from', 'to (UTC)'], rows.slice(0, TASKS_SHOWN));
+    const shown = table(['cell', 'grid', 'checkpoints', 'count', 'written by job', 'step', 'on', 'from (UTC)', 'to (UTC)'], rows.slice(0, TASKS_SHOWN));
     return rows.length > TASKS_SHOWN ? `${shown}\n\n… and ${count(rows.length - TASKS_SHOWN, 'row')} more, in the output \`report\`.` : shown;
 }
 function grid(cell) {
     const choices = Object.entries(cell.choices).slice(0, 6);
     return choices.map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`)).join(' ');
+}
+/** `2026-12-01 10:02:03` of the ISO 8601 times in a text. */
+function clock(text) {
+    return plain(text.replace(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z/g, '$1 $2')).replaceAll('\\-', '-');
 }
 function taskRow(cell, task) {
     const end = { ended: task.ended ?? '', killed: `killed by ${task.ended ?? ''}`, open: 'no end on record' }[task.outcome];
@@ -75734,8 +75738,8 @@ function taskRow(cell, task) {
         code(`${task.job}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
         String(task.step),
         plain(task.host),
-        plain(task.started),
-        plain(end),
+        clock(task.started),
+        clock(end),
     ];
 }
 function unaccountedRow(cell) {

@@ -1,6 +1,6 @@
 // The main job from end to end: a label on a pull request, a chain that the time limit cuts, and training that is complete
 // in a later step. script/demo brings the cluster up and stops it.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../support/action.ts';
 import { makeLab, readCluster, slurm, until } from '../support/lab.ts';
@@ -39,8 +39,12 @@ try {
   say('The comment on the pull request');
   const comment = lab.hub.comments[0]?.body ?? '';
   console.log(comment);
-  const keep = process.env['DEMO_COMMENT'];
-  if (keep) writeFileSync(keep, comment);
+  // script/picture wants the comments as they are when there is something to see.
+  const keep = (name: string, marker: string) => {
+    const directory = process.env['DEMO_COMMENTS'];
+    const body = lab.hub.comments.find((one) => one.body.startsWith(marker))?.body;
+    if (directory && body) writeFileSync(join(directory, `${name}.md`), body);
+  };
 
   const jobs = (result.outputs['job-ids'] ?? '').split(',');
   const states = () =>
@@ -50,17 +54,34 @@ try {
       .map((line) => line.split('|'));
   say('Waiting for Slurm: step 1 runs into its time limit (looked at every 30 s), step 2 resumes, step 3 finds nothing to do');
   let shown = '';
+  const watch = () => {
+    const now = states()
+      .map(([job, state]) => `${job} ${state}`)
+      .join('   ');
+    if (now !== shown) console.log(`  ${Math.round((Date.now() - began) / 1000)} s: ${now}`);
+    shown = now;
+  };
+  const checkpoints = result.outputs['checkpoint-dir'] ?? '';
+  await until(
+    'step 2 to have saved',
+    () => {
+      watch();
+      return existsSync(join(checkpoints, '0/step_420'));
+    },
+    150,
+  );
+  say('Alice comments /status while step 2 runs');
+  const running = await lab.comment(pull, '/status');
+  if (running.outputs['state'] !== 'running') throw new Error(`/status says ${running.outputs['state']}: ${running.log}`);
+  console.log(running.summary.split('<details>')[0]?.trim());
+  keep('comment', '<!-- slurm-chain regression');
   await until(
     'the chain to end',
     () => {
-      const now = states()
-        .map(([job, state]) => `${job} ${state}`)
-        .join('   ');
-      if (now !== shown) console.log(`  ${Math.round((Date.now() - began) / 1000)} s: ${now}`);
-      shown = now;
+      watch();
       return slurm(cluster, 'squeue', '-h', '-j', jobs.join(',')) === '';
     },
-    170,
+    120,
   );
 
   say('What Slurm says of it');
@@ -70,7 +91,6 @@ try {
   });
   for (const row of ended) console.log(`  ${row.map((field) => field.padEnd(12)).join('')}`);
 
-  const checkpoints = result.outputs['checkpoint-dir'] ?? '';
   say(`The checkpoints: ${checkpoints}`);
   for (const cell of ['0', '1']) {
     const steps = readdirSync(join(checkpoints, cell)).filter((name) => name.startsWith('step_'));
@@ -99,6 +119,7 @@ try {
     if (answer.code !== 0) throw new Error(`${command} failed: ${answer.errors.join('\n')}`);
     // What is folded away is in the comment above already.
     console.log(answer.summary.split('<details>')[0]?.trim());
+    if (command === '/audit') keep('audit', '<!-- slurm-chain audit');
     const wanted = command === '/status' ? 'complete' : 'verified';
     if (answer.outputs['state'] !== wanted) throw new Error(`${command} says ${answer.outputs['state']}, not ${wanted}`);
   }
