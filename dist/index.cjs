@@ -80295,7 +80295,8 @@ async function launchOver(connection, cluster, order, code, completing = true) {
             return {
                 ...basis,
                 command: 'launch',
-                state: extend && there.queued ? 'extended' : 'submitted',
+                // What was in the queue may have been the leftover of an interrupted launch, and is gone then.
+                state: result.jobs[0]?.after === undefined ? 'submitted' : 'extended',
                 jobs: result.jobs,
                 commands: commandsFor(places, experiment.id, result.jobs),
                 notes,

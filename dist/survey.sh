@@ -113,15 +113,26 @@ ask_accounting() {
     rm -f "$said"
 }
 
+# Prints every line of the values that a file of assignments sets, the longest first because one may be a part of another;
+# each with its length in front and NUL behind.
+secrets_of() (
+    # shellcheck source=/dev/null # written by src/chain/task.ts
+    . "$1"
+    while IFS= read -r name; do
+        printf '%s %s\0' "${#name}" "$name"
+    done < <(
+        while IFS= read -r name; do printf '%s\n' "${!name:-}"; done < <(sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' "$1")
+    ) | sort -z -k1,1nr
+)
+
 tail_logs() {
-    local dir=$WORKDIR/experiments/$1 bytes=$2 file text line values=() value
+    local dir=$WORKDIR/experiments/$1 bytes=$2 file text values=() value
     shift 2
     if [ -r "$dir/secrets.env" ]; then
-        while IFS= read -r line; do
-            value=${line#*=\'}
-            value=${value%\'}
+        while IFS= read -r -d '' value; do
+            value=${value#* }
             [ ${#value} -lt 4 ] || values+=("$value")
-        done <"$dir/secrets.env"
+        done < <(secrets_of "$dir/secrets.env")
     fi
     for file; do
         [ -r "$dir/logs/$file" ] || continue

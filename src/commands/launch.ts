@@ -257,7 +257,8 @@ async function launchOver(
       return {
         ...basis,
         command: 'launch',
-        state: extend && there.queued ? 'extended' : 'submitted',
+        // What was in the queue may have been the leftover of an interrupted launch, and is gone then.
+        state: result.jobs[0]?.after === undefined ? 'submitted' : 'extended',
         jobs: result.jobs,
         commands: commandsFor(places, experiment.id, result.jobs),
         notes,

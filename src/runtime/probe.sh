@@ -62,7 +62,12 @@ probe() {
     for entry in "$workdir/experiments/$id"-a[0-9]* "$save/$id"-a[0-9]*; do
         number=${entry##*-a}
         # Hashes of overrides stand in the same place and are longer.
-        [[ $number =~ ^[1-9][0-9]?$ ]] && [ "$number" -gt "$attempt" ] && attempt=$number
+        [[ $number =~ ^[1-9][0-9]?$ ]] || continue
+        [ "$number" -gt "$attempt" ] || continue
+        # One that was refused has left a directory and nothing else; one that was cut short has jobs to be undone.
+        if [ -s "$entry/manifest.json" ] || [ -s "$entry/.chain/manifest.json" ] || queue_of "$id-a$number" | grep -q .; then
+            attempt=$number
+        fi
     done
     [ "$attempt" = 1 ] || id=$id-a$attempt
     answer attempt "$attempt"

@@ -81,10 +81,10 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
 test('a task that failed shows the end of its log, without the secrets it was given', async () => {
   const lab = await newLab('broken', {}, {});
   lab.commit({
-    'configs/broken.yaml': `run: |\n  echo "the key is $API_KEY, and the disk is on fire"\n  exit 3\nsave: {path: ${lab.save}}\nchain: {n_jobs: 4}\nn_steps: 10\nslurm: {time: "00:05:00"}\n`,
+    'configs/broken.yaml': `run: |\n  echo "the key is $API_KEY, and the disk is on fire; $PEM"\n  exit 3\nsave: {path: ${lab.save}}\nchain: {n_jobs: 4}\nn_steps: 10\nslurm: {time: "00:05:00"}\n`,
   });
   const pull = lab.openPull();
-  const launched = await lab.label(pull, 'launch:broken', { inputs: { env: 'API_KEY=hunter2hunter2' } });
+  const launched = await lab.label(pull, 'launch:broken', { inputs: { env: 'API_KEY=hunter2hunter2\nPEM=it\'s hunter2 "with quotes"' } });
   const id = launched.outputs['experiment-id'] ?? '';
   await endOf(cluster, (launched.outputs['job-ids'] ?? '').split(','));
   const looked = await lab.dispatch({ command: 'status', target: id });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { asUser, endOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
 
 const cluster = testCluster();
 const labs: Lab[] = [];
@@ -151,6 +151,24 @@ test('restart begins a new attempt with an id, directories and W&B runs of its o
   const third = await lab.dispatch({ command: 'restart', config: 'again' }, { environment: { GITHUB_RUN_ID: '7002' } });
   assert.equal(third.outputs['experiment-id'], `${id}-a3`);
   await cancel(`${id}-a3`);
+});
+
+test('a new attempt that was refused is none: a launch still means the one before', async () => {
+  const flag = `${cluster.CLUSTER_DIR}/home/refuse`;
+  const sbatch = `[ ! -e ${flag} ] || { echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1; }`;
+  const lab = await makeLab(cluster, 'refused', { clusterFields: { prelude: inFront(cluster, 'refused', { sbatch }) } });
+  labs.push(lab);
+  lab.commit({ 'configs/refused.yaml': regression(lab, { name: 'refused', secondsPerStep: 1 }) });
+  const first = await lab.dispatch({ config: 'refused' });
+  const id = first.outputs['experiment-id'] ?? '';
+  asUser(cluster, `touch ${flag}`);
+  const restarted = await lab.dispatch({ command: 'restart', config: 'refused' }, { environment: { GITHUB_RUN_ID: '7100' } });
+  assert.equal(restarted.code, 1, restarted.log);
+  assert.ok(existsSync(join(lab.workdir, 'experiments', `${id}-a2`)), 'it was staged');
+  asUser(cluster, `rm ${flag}`);
+  const again = await lab.dispatch({ config: 'refused' });
+  assert.deepEqual([again.outputs['experiment-id'], again.outputs['state']], [id, 'alive']);
+  await cancel(id);
 });
 
 test('an experiment whose id is the start of another one is not taken for it', async () => {
