@@ -75510,9 +75510,10 @@ function plain(text) {
     return text
         .replace(/\s+/g, ' ')
         .trim()
-        .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
+        .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
         .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//');
+        .replace(/\b(https?:)\/\//g, '$1\u200b//')
+        .replace(/\bwww\./gi, '$&\u200b');
 }
 /** Text from outside as inline code, which may stand in a table. */
 function code(text) {
@@ -76030,7 +76031,7 @@ function headline(report) {
         case 'alive':
             return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
         case 'cancelled':
-            return `cancelled${report.status && report.jobs.length > 0 ? `; ${report.status.headline}` : ''}`;
+            return report.status && report.jobs.length > 0 ? `partly cancelled; ${report.status.headline}` : 'cancelled';
         case 'running':
         case 'waiting':
         case 'ended':
@@ -76042,7 +76043,7 @@ function headline(report) {
     }
 }
 function render_facts(report) {
-    const { repository, actor, runUrl, at } = report.launcher;
+    const { repository, runUrl } = report.launcher;
     const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
         .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
         .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
@@ -76057,12 +76058,22 @@ function render_facts(report) {
         ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
         ['size', `${size} · ${cost}`],
         ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
-        [
-            report.state === 'planned' ? 'asked by' : 'launched',
-            `${plain(actor)}${runUrl && `, ${render_link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`,
-        ],
+        [report.state === 'planned' ? 'asked by' : 'launched', who(report.launcher)],
+        ...report.later
+            .slice(-3)
+            .map((launch) => [
+            launch.command === 'extend' ? 'extended' : 'carried on',
+            `${who(launch)}, steps ${launch.steps[0]} to ${launch.steps.at(-1)}`,
+        ]),
+        ...(alive(report) ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
     ];
     return table(['', ''], rows);
+}
+function who({ actor, runUrl, at }) {
+    return `${plain(actor)}${runUrl && `, ${render_link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`;
+}
+function alive({ status }) {
+    return status?.state === 'running' || status?.state === 'waiting';
 }
 /** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
 function minute(at) {
@@ -76137,29 +76148,35 @@ function progress(report, status, shown) {
     const complete = status.cells.filter((cell) => cell.complete).length;
     return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
 }
-/** `███████░░░ 68 %, about 3 h left` */
+/** `███████░░░ 68%, 3 h left` */
 function bar({ done, nSteps, secondsLeft, complete }) {
     if (nSteps === undefined)
         return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
     const part = complete ? 1 : Math.min(done / nSteps, 1);
     const full = Math.floor(part * 10);
-    const left = secondsLeft === undefined ? '' : `, about ${durationWords(secondsLeft)} left`;
-    return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)} %${left}`;
+    // No line break inside.
+    const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
+    return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)}%${left}`;
 }
 /** What a person may want to do next. */
 function advice({ status, name }) {
     if (status === undefined || status.state === 'complete')
         return [];
-    const alive = status.state === 'running' || status.state === 'waiting';
+    const going = status.state === 'running' || status.state === 'waiting';
+    const saved = status.cells.some((cell) => cell.newest !== undefined);
     const more = status.extendBy > 0 ? status.extendBy : 1;
     return [
-        ...(alive && status.extendBy > 0
+        ...(going && status.extendBy > 0
             ? [
-                `At this pace the queued steps are not enough. ${count(status.extendBy, 'step')} more: ${code(`/extend ${plainName(name)} ${more}`)}`,
+                `At this pace the queued steps are not enough. ${count(status.extendBy, 'more step')}: ${code(`/extend ${plainName(name)} ${more}`)}`,
             ]
             : []),
         ...(status.state === 'ended' || status.state === 'failed'
-            ? [`To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`]
+            ? [
+                saved
+                    ? `To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`
+                    : `Nothing was saved. Mend the cause, push, and launch again; to try the same commit once more: ${code(`/extend ${plainName(name)} 1`)}`,
+            ]
             : []),
         ...(status.missing > 0
             ? [
@@ -76208,22 +76225,44 @@ const DIAGRAM_NODES = 40;
 /** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
 function diagram(report) {
     const known = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
-    // The newest steps are the ones a person looks for.
+    // A chain of many cells is drawn step by step; of a long one the newest steps are those a person looks for.
+    if (known.length > DIAGRAM_NODES && known.some((step) => step.cell !== undefined))
+        return diagramOfSteps(known);
     const shown = known.slice(-DIAGRAM_NODES);
     const ids = new Set(shown.map((step) => step.job));
-    const running = (step) => step.tasks.some(({ words }) => words === 'running');
     const lines = [
         'flowchart LR',
-        ...shown.map((step) => `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${running(step) ? 'running' : step.alive ? 'waiting' : 'ended'}`),
+        ...shown.map((step) => `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${drawnAs([step])}`),
         ...shown.flatMap((step) => (step.after ?? '')
             .split(',')
             .filter((before) => ids.has(before))
             .map((before) => `  j${before} -- afterany --> j${step.job}`)),
-        '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
-        '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
-        '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+        ...CLASSES,
     ];
     return block(lines.join('\n'), 'mermaid');
+}
+const CLASSES = [
+    '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
+    '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
+    '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+    '  classDef failed fill:#ffebe9,color:#82071e,stroke:#cf222e',
+];
+function diagramOfSteps(known) {
+    const steps = [...Map.groupBy(known, (step) => step.step)].slice(-DIAGRAM_NODES);
+    const lines = [
+        'flowchart LR',
+        ...steps.map(([step, jobs]) => `  s${step}["step ${step}<br/>${count(jobs.length, 'job')}"]:::${drawnAs(jobs)}`),
+        ...steps.slice(1).map(([step], index) => `  s${steps[index]?.[0]} -- afterany --> s${step}`),
+        ...CLASSES,
+    ];
+    return block(lines.join('\n'), 'mermaid');
+}
+function drawnAs(jobs) {
+    if (jobs.some((job) => job.tasks.some(({ words }) => words === 'running')))
+        return 'running';
+    if (jobs.some((job) => job.alive))
+        return 'waiting';
+    return jobs.some((job) => job.tasks.some(({ words }) => /^(failed|out of memory|lost its node)/.test(words))) ? 'failed' : 'ended';
 }
 function onTheCluster(commands) {
     return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
@@ -76236,7 +76275,7 @@ function sbatchLines(report) {
         return [...environment, 'sbatch --parsable', ...submission.arguments.map(render_word), `${render_word(report.places.experiment)}/job.sh`].join(' ');
     });
     const more = report.submissions.length > shown.length
-        ? `\n\n… and ${count(report.submissions.length - shown.length, 'more step')} like the last.`
+        ? `\n\n… and ${count(report.submissions.length - shown.length, 'more job')} like the last.`
         : '';
     return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
 }
@@ -76250,7 +76289,7 @@ function statusDescription(report) {
     const complete = cells.filter((cell) => cell.complete).length;
     const known = cells.filter((cell) => cell.nSteps !== undefined);
     const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
-    const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)} %` : '';
+    const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
     return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
 }
 /** Finds the comment that says why something asked for by label or comment did not happen. */
@@ -76269,7 +76308,7 @@ const HELP_MARKER = '<!-- slurm-chain help -->';
 function renderHelp(message, forms) {
     return [
         HELP_MARKER,
-        `${plain(message)}. There are:`,
+        `${plain(message.replace(/^t/, 'T'))}${/[?.]$/.test(message) ? '' : '.'} There are:`,
         table(['command', ''], forms.map(([form, what]) => [code(form), what])),
         '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints; without it, what this pull request launched.',
     ].join('\n\n');
@@ -78981,7 +79020,8 @@ function statusOf(source) {
         const { tag: _, ...rest } = array;
         steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
     }
-    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? []));
+    const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
+    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
     const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
     const last = Math.max(0, ...arrays.map((array) => array.step));
     const states = [...tasks.values()].flat();
@@ -79001,7 +79041,7 @@ function statusOf(source) {
     if (running.length > 0) {
         const at = running.map(({ step }) => step.step);
         const [low, high] = [Math.min(...at), Math.max(...at)];
-        return { ...basis, state: 'running', headline: `running, step ${low === high ? low : `${low} to ${high}`} of ${of}` };
+        return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
     }
     const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
     if (next !== undefined)
@@ -79009,12 +79049,17 @@ function statusOf(source) {
     if (records.queue === undefined)
         return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
     const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
-    const failed = unfinished.some((cell) => cell.failed);
+    const failed = unfinished.find((cell) => cell.failed);
     return failed
-        ? { ...basis, state: 'failed', headline: `failed: nothing is in the queue any more, ${done}` }
+        ? {
+            ...basis,
+            state: 'failed',
+            headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
+        }
         : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
 }
-function cellStatus(source, number, tasks) {
+/** @param anyAlive whether anything of the chain is still to come */
+function cellStatus(source, number, tasks, anyAlive) {
     const { manifest, now } = source;
     const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
     const onDisk = source.cells.get(number);
@@ -79030,8 +79075,12 @@ function cellStatus(source, number, tasks) {
     const current = running ?? (failed ? last : (next ?? last));
     // Why a task was not started is in the log of the one before, which failed.
     const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
+    // The cause, not what followed from it.
+    const shown = failed && running === undefined ? (told ?? current) : current;
     const pace = paceOf(source, number, journal, tasks);
-    const left = nSteps === undefined || pace === undefined || complete ? undefined : (nSteps - done) / pace;
+    // A cell that was taken out of a chain that goes on is not waited for.
+    const out = anyAlive && next === undefined;
+    const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
     return {
         number,
         newest: onDisk?.newest,
@@ -79040,37 +79089,43 @@ function cellStatus(source, number, tasks) {
         complete,
         words: complete
             ? 'complete'
-            : current === undefined
+            : shown === undefined
                 ? 'nothing was queued'
-                : `step ${current.step.step}: ${stateWords(current.state, now)}`,
+                : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
         failed,
         log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
         secondsLeft: left,
         stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
     };
 }
-/** Training steps a second: of the task that runs once it has saved, else of the last one that got anywhere. */
+/**
+ * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
+ * resumed says little by itself, because loading took most of its time.
+ */
 function paceOf({ cells, manifest, now }, number, journal, tasks) {
     const last = journal.at(-1);
     const onDisk = cells.get(number);
     const { offset } = manifest.checkpoints;
+    let sum = { gained: 0, seconds: 0 };
     const first = (resumed) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
     if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
         const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
         const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
         const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
         if (gained > 0 && seconds > 0)
-            return gained / seconds;
+            sum = { gained, seconds };
     }
     for (const [index, line] of [...journal.entries()].reverse()) {
         if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
             continue;
         const start = journal.slice(0, index).findLast((other) => other.event === 'start');
         const gained = line.newestStep + offset - first(start?.resumeStep);
-        if (gained > 0)
-            return gained / line.seconds;
+        if (gained <= 0)
+            continue;
+        sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
+        break;
     }
-    return undefined;
+    return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
 }
 /** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
 function stepsShort(manifest, secondsLeft, tasks, now) {
@@ -79412,7 +79467,7 @@ function jobsOfRows(rows) {
     return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
 }
 // With more jobs than this a line to copy finds them by name instead of listing them.
-const MOST_IDS = 40;
+const MOST_IDS = 12;
 /** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
 function commandsFor(places, id, jobs) {
     const ids = [...new Set(jobs.map((job) => job.job))];
@@ -79433,7 +79488,7 @@ function commandsFor(places, id, jobs) {
 
 /** What a report says of an experiment whatever the command was. */
 function reportBasis(manifest) {
-    const last = manifest.launches.at(-1);
+    const [first] = manifest.launches;
     const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
     return {
         id: manifest.id,
@@ -79450,12 +79505,13 @@ function reportBasis(manifest) {
         places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
         wandb: manifest.wandb ?? undefined,
         launcher: {
-            actor: last?.actor ?? '',
-            runUrl: last?.runUrl ?? '',
+            actor: first?.actor ?? '',
+            runUrl: first?.runUrl ?? '',
             repository: manifest.repository,
-            at: last?.at ?? '',
-            pullRequest: last?.pullRequest,
+            at: first?.at ?? '',
+            pullRequest: first?.pullRequest,
         },
+        later: manifest.launches.slice(1),
         pullRequests: manifest.pullRequests,
     };
 }
@@ -79529,7 +79585,12 @@ async function withStatus(connection, cluster, report) {
         const listing = await listExperiments(connection, cluster, 0);
         const seen = await survey(connection, cluster, new Map([[report.id, '']]));
         const [experiment] = seen.experiments;
-        return experiment === undefined ? report : { ...report, status: chainStatus(experiment, seen, listing) };
+        if (experiment === undefined)
+            return report;
+        const chain = chainStatus(experiment, seen, listing);
+        // What there was before an extension belongs to the chain as well.
+        const commands = report.commands && commandsFor(placesOf(experiment.manifest), report.id, aliveJobs(chain));
+        return { ...report, commands, status: chain };
     }
     catch (error) {
         return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
@@ -79578,20 +79639,24 @@ function withoutSecrets(text, secrets) {
         .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
 }
 function reportOf({ manifest }, chain, logs) {
-    const alive = chain.steps.filter((step) => step.alive);
-    const jobs = alive.map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
-    const places = { workdir: manifest.workdir, save: manifest.save };
+    const jobs = aliveJobs(chain);
     return {
         ...reportBasis(manifest),
         command: 'status',
         state: chain.state,
         submissions: [],
         jobs,
-        commands: jobs.length > 0 ? commandsFor(places, manifest.id, jobs) : undefined,
+        commands: jobs.length > 0 ? commandsFor(placesOf(manifest), manifest.id, jobs) : undefined,
         status: chain,
         logs,
         notes: [],
     };
+}
+function aliveJobs(chain) {
+    return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
+}
+function placesOf(manifest) {
+    return { workdir: manifest.workdir, save: manifest.save };
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/cancel.js
@@ -79628,13 +79693,14 @@ function notesOn({ step, cell, experiment }, rows, report) {
     if (rows.length === 0)
         return [`Nothing of ${experiment.id} was in the queue.`];
     const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
-    const running = rows.filter(([, , state]) => state === 'RUNNING').map(([, task]) => task ?? '');
+    const meant = ([, task = '', , , , name = '']) => (cell === undefined || task.endsWith(`_${cell}`)) && (step === undefined || new RegExp(`\\.s${step}(\\.|$)`).test(name));
+    const running = rows.filter((row) => row[2] === 'RUNNING' && meant(row)).map(([, task]) => task ?? '');
     const kept = (report.status?.cells ?? [])
         .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
         .map((one) => `cell ${one.number} ${one.newest}`);
     const shown = (list) => `${list.slice(0, 20).join(', ')}${list.length > 20 ? ', …' : ''}`;
     return [
-        `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `In the queue as running ${running.length === 1 ? 'was' : 'were'} ${shown(running)}.`}`,
+        `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `Of its tasks ${shown(running)} ${running.length === 1 ? 'was' : 'were'} running.`}`,
         kept.length === 0
             ? 'There are no checkpoints yet.'
             : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,

@@ -107,7 +107,8 @@ export function statusOf(source: StatusSource): ChainStatus {
     const { tag: _, ...rest } = array;
     steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
   }
-  const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? []));
+  const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
+  const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
   const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
   const last = Math.max(0, ...arrays.map((array) => array.step));
   const states = [...tasks.values()].flat();
@@ -126,20 +127,25 @@ export function statusOf(source: StatusSource): ChainStatus {
   if (running.length > 0) {
     const at = running.map(({ step }) => step.step);
     const [low, high] = [Math.min(...at), Math.max(...at)];
-    return { ...basis, state: 'running', headline: `running, step ${low === high ? low : `${low} to ${high}`} of ${of}` };
+    return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
   }
   const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
   if (next !== undefined)
     return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
   if (records.queue === undefined) return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
   const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
-  const failed = unfinished.some((cell) => cell.failed);
+  const failed = unfinished.find((cell) => cell.failed);
   return failed
-    ? { ...basis, state: 'failed', headline: `failed: nothing is in the queue any more, ${done}` }
+    ? {
+        ...basis,
+        state: 'failed',
+        headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
+      }
     : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
 }
 
-function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]): CellStatus {
+/** @param anyAlive whether anything of the chain is still to come */
+function cellStatus(source: StatusSource, number: number, tasks: readonly Task[], anyAlive: boolean): CellStatus {
   const { manifest, now } = source;
   const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
   const onDisk = source.cells.get(number);
@@ -155,8 +161,12 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
   const current = running ?? (failed ? last : (next ?? last));
   // Why a task was not started is in the log of the one before, which failed.
   const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
+  // The cause, not what followed from it.
+  const shown = failed && running === undefined ? (told ?? current) : current;
   const pace = paceOf(source, number, journal, tasks);
-  const left = nSteps === undefined || pace === undefined || complete ? undefined : (nSteps - done) / pace;
+  // A cell that was taken out of a chain that goes on is not waited for.
+  const out = anyAlive && next === undefined;
+  const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
   return {
     number,
     newest: onDisk?.newest,
@@ -165,9 +175,9 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
     complete,
     words: complete
       ? 'complete'
-      : current === undefined
+      : shown === undefined
         ? 'nothing was queued'
-        : `step ${current.step.step}: ${stateWords(current.state, now)}`,
+        : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
     failed,
     log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
     secondsLeft: left,
@@ -175,7 +185,10 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
   };
 }
 
-/** Training steps a second: of the task that runs once it has saved, else of the last one that got anywhere. */
+/**
+ * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
+ * resumed says little by itself, because loading took most of its time.
+ */
 function paceOf(
   { cells, manifest, now }: StatusSource,
   number: number,
@@ -185,20 +198,23 @@ function paceOf(
   const last = journal.at(-1);
   const onDisk = cells.get(number);
   const { offset } = manifest.checkpoints;
+  let sum = { gained: 0, seconds: 0 };
   const first = (resumed: number | undefined) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
   if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
     const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
     const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
     const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
-    if (gained > 0 && seconds > 0) return gained / seconds;
+    if (gained > 0 && seconds > 0) sum = { gained, seconds };
   }
   for (const [index, line] of [...journal.entries()].reverse()) {
     if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined) continue;
     const start = journal.slice(0, index).findLast((other) => other.event === 'start');
     const gained = line.newestStep + offset - first(start?.resumeStep);
-    if (gained > 0) return gained / line.seconds;
+    if (gained <= 0) continue;
+    sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
+    break;
   }
-  return undefined;
+  return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
 }
 
 /** How many more tasks of a whole time limit each it takes beyond those that run or wait. */

@@ -172,7 +172,7 @@ function jobsOfRows(rows: readonly string[]): SubmittedJob[] {
 }
 
 // With more jobs than this a line to copy finds them by name instead of listing them.
-const MOST_IDS = 40;
+const MOST_IDS = 12;
 
 /** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
 export function commandsFor(places: Places, id: string, jobs: readonly SubmittedJob[]): Record<'queue' | 'log' | 'cancel', string> {

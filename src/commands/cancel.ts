@@ -54,13 +54,15 @@ export async function cancel(connection: Connection, cluster: Cluster, order: Ca
 function notesOn({ step, cell, experiment }: CancelOrder, rows: readonly (readonly string[])[], report: Report): string[] {
   if (rows.length === 0) return [`Nothing of ${experiment.id} was in the queue.`];
   const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
-  const running = rows.filter(([, , state]) => state === 'RUNNING').map(([, task]) => task ?? '');
+  const meant = ([, task = '', , , , name = '']: readonly string[]) =>
+    (cell === undefined || task.endsWith(`_${cell}`)) && (step === undefined || new RegExp(`\\.s${step}(\\.|$)`).test(name));
+  const running = rows.filter((row) => row[2] === 'RUNNING' && meant(row)).map(([, task]) => task ?? '');
   const kept = (report.status?.cells ?? [])
     .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
     .map((one) => `cell ${one.number} ${one.newest}`);
   const shown = (list: readonly string[]) => `${list.slice(0, 20).join(', ')}${list.length > 20 ? ', …' : ''}`;
   return [
-    `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `In the queue as running ${running.length === 1 ? 'was' : 'were'} ${shown(running)}.`}`,
+    `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `Of its tasks ${shown(running)} ${running.length === 1 ? 'was' : 'were'} running.`}`,
     kept.length === 0
       ? 'There are no checkpoints yet.'
       : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,

@@ -25,7 +25,7 @@ export interface Order {
 
 /** What a report says of an experiment whatever the command was. */
 export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state' | 'notes' | 'jobs' | 'commands' | 'submissions'> {
-  const last = manifest.launches.at(-1);
+  const [first] = manifest.launches;
   const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
   return {
     id: manifest.id,
@@ -42,12 +42,13 @@ export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state
     places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
     wandb: manifest.wandb ?? undefined,
     launcher: {
-      actor: last?.actor ?? '',
-      runUrl: last?.runUrl ?? '',
+      actor: first?.actor ?? '',
+      runUrl: first?.runUrl ?? '',
       repository: manifest.repository,
-      at: last?.at ?? '',
-      pullRequest: last?.pullRequest,
+      at: first?.at ?? '',
+      pullRequest: first?.pullRequest,
     },
+    later: manifest.launches.slice(1),
     pullRequests: manifest.pullRequests,
   };
 }

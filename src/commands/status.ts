@@ -1,7 +1,9 @@
+import type { Manifest } from '../chain/manifest.ts';
+import type { Places } from '../chain/plan.ts';
 import { type ChainStatus, type LedgerStep, statusOf } from '../chain/status.ts';
 import type { Connection } from '../cluster/connection.ts';
 import { type LedgerLine, releasedSteps } from '../cluster/ledger.ts';
-import { commandsFor } from '../cluster/submit.ts';
+import { commandsFor, type SubmittedJob } from '../cluster/submit.ts';
 import { type Listing, listExperiments, type Survey, type Surveyed, survey, tailLogs } from '../cluster/survey.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
 import { messageOf } from '../problem.ts';
@@ -46,7 +48,11 @@ export async function withStatus(connection: Connection, cluster: Cluster, repor
     const listing = await listExperiments(connection, cluster, 0);
     const seen = await survey(connection, cluster, new Map([[report.id, '']]));
     const [experiment] = seen.experiments;
-    return experiment === undefined ? report : { ...report, status: chainStatus(experiment, seen, listing) };
+    if (experiment === undefined) return report;
+    const chain = chainStatus(experiment, seen, listing);
+    // What there was before an extension belongs to the chain as well.
+    const commands = report.commands && commandsFor(placesOf(experiment.manifest), report.id, aliveJobs(chain));
+    return { ...report, commands, status: chain };
   } catch (error) {
     return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
   }
@@ -106,18 +112,24 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
 }
 
 function reportOf({ manifest }: Surveyed, chain: ChainStatus, logs: Report['logs'] & object): Report {
-  const alive = chain.steps.filter((step) => step.alive);
-  const jobs = alive.map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
-  const places = { workdir: manifest.workdir, save: manifest.save };
+  const jobs = aliveJobs(chain);
   return {
     ...reportBasis(manifest),
     command: 'status',
     state: chain.state,
     submissions: [],
     jobs,
-    commands: jobs.length > 0 ? commandsFor(places, manifest.id, jobs) : undefined,
+    commands: jobs.length > 0 ? commandsFor(placesOf(manifest), manifest.id, jobs) : undefined,
     status: chain,
     logs,
     notes: [],
   };
+}
+
+function aliveJobs(chain: ChainStatus): SubmittedJob[] {
+  return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
+}
+
+function placesOf(manifest: Manifest): Places {
+  return { workdir: manifest.workdir, save: manifest.save };
 }

@@ -3,9 +3,10 @@ export function plain(text: string): string {
   return text
     .replace(/\s+/g, ' ')
     .trim()
-    .replace(/[\\`*_{}[\]<>()#+!|~-]/g, '\\$&')
+    .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
     .replaceAll('@', '@\u200b')
-    .replace(/\b(https?:)\/\//g, '$1\u200b//');
+    .replace(/\b(https?:)\/\//g, '$1\u200b//')
+    .replace(/\bwww\./gi, '$&\u200b');
 }
 
 /** Text from outside as inline code, which may stand in a table. */

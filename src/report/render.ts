@@ -56,7 +56,7 @@ function headline(report: Report): string {
     case 'alive':
       return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
     case 'cancelled':
-      return `cancelled${report.status && report.jobs.length > 0 ? `; ${report.status.headline}` : ''}`;
+      return report.status && report.jobs.length > 0 ? `partly cancelled; ${report.status.headline}` : 'cancelled';
     case 'running':
     case 'waiting':
     case 'ended':
@@ -69,7 +69,7 @@ function headline(report: Report): string {
 }
 
 function facts(report: Report): string {
-  const { repository, actor, runUrl, at } = report.launcher;
+  const { repository, runUrl } = report.launcher;
   const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
     .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
     .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
@@ -84,12 +84,24 @@ function facts(report: Report): string {
     ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
     ['size', `${size} · ${cost}`],
     ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
-    [
-      report.state === 'planned' ? 'asked by' : 'launched',
-      `${plain(actor)}${runUrl && `, ${link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`,
-    ],
+    [report.state === 'planned' ? 'asked by' : 'launched', who(report.launcher)],
+    ...report.later
+      .slice(-3)
+      .map((launch) => [
+        launch.command === 'extend' ? 'extended' : 'carried on',
+        `${who(launch)}, steps ${launch.steps[0]} to ${launch.steps.at(-1)}`,
+      ]),
+    ...(alive(report) ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
   ];
   return table(['', ''], rows);
+}
+
+function who({ actor, runUrl, at }: Pick<Report['launcher'], 'actor' | 'runUrl' | 'at'>): string {
+  return `${plain(actor)}${runUrl && `, ${link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`;
+}
+
+function alive({ status }: Report): boolean {
+  return status?.state === 'running' || status?.state === 'waiting';
 }
 
 /** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
@@ -171,28 +183,34 @@ function progress(report: Report, status: ChainStatus, shown: number): string {
   return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
 }
 
-/** `███████░░░ 68 %, about 3 h left` */
+/** `███████░░░ 68%, 3 h left` */
 function bar({ done, nSteps, secondsLeft, complete }: CellStatus): string {
   if (nSteps === undefined) return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
   const part = complete ? 1 : Math.min(done / nSteps, 1);
   const full = Math.floor(part * 10);
-  const left = secondsLeft === undefined ? '' : `, about ${durationWords(secondsLeft)} left`;
-  return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)} %${left}`;
+  // No line break inside.
+  const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
+  return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)}%${left}`;
 }
 
 /** What a person may want to do next. */
 function advice({ status, name }: Report): string[] {
   if (status === undefined || status.state === 'complete') return [];
-  const alive = status.state === 'running' || status.state === 'waiting';
+  const going = status.state === 'running' || status.state === 'waiting';
+  const saved = status.cells.some((cell) => cell.newest !== undefined);
   const more = status.extendBy > 0 ? status.extendBy : 1;
   return [
-    ...(alive && status.extendBy > 0
+    ...(going && status.extendBy > 0
       ? [
-          `At this pace the queued steps are not enough. ${count(status.extendBy, 'step')} more: ${code(`/extend ${plainName(name)} ${more}`)}`,
+          `At this pace the queued steps are not enough. ${count(status.extendBy, 'more step')}: ${code(`/extend ${plainName(name)} ${more}`)}`,
         ]
       : []),
     ...(status.state === 'ended' || status.state === 'failed'
-      ? [`To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`]
+      ? [
+          saved
+            ? `To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`
+            : `Nothing was saved. Mend the cause, push, and launch again; to try the same commit once more: ${code(`/extend ${plainName(name)} 1`)}`,
+        ]
       : []),
     ...(status.missing > 0
       ? [
@@ -249,15 +267,15 @@ const DIAGRAM_NODES = 40;
 /** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
 function diagram(report: Report): string {
   const known: readonly DiagramStep[] = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
-  // The newest steps are the ones a person looks for.
+  // A chain of many cells is drawn step by step; of a long one the newest steps are those a person looks for.
+  if (known.length > DIAGRAM_NODES && known.some((step) => step.cell !== undefined)) return diagramOfSteps(known);
   const shown = known.slice(-DIAGRAM_NODES);
   const ids = new Set(shown.map((step) => step.job));
-  const running = (step: DiagramStep) => step.tasks.some(({ words }) => words === 'running');
   const lines = [
     'flowchart LR',
     ...shown.map(
       (step) =>
-        `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${running(step) ? 'running' : step.alive ? 'waiting' : 'ended'}`,
+        `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${drawnAs([step])}`,
     ),
     ...shown.flatMap((step) =>
       (step.after ?? '')
@@ -265,11 +283,33 @@ function diagram(report: Report): string {
         .filter((before) => ids.has(before))
         .map((before) => `  j${before} -- afterany --> j${step.job}`),
     ),
-    '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
-    '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
-    '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+    ...CLASSES,
   ];
   return block(lines.join('\n'), 'mermaid');
+}
+
+const CLASSES = [
+  '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
+  '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
+  '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+  '  classDef failed fill:#ffebe9,color:#82071e,stroke:#cf222e',
+];
+
+function diagramOfSteps(known: readonly DiagramStep[]): string {
+  const steps = [...Map.groupBy(known, (step) => step.step)].slice(-DIAGRAM_NODES);
+  const lines = [
+    'flowchart LR',
+    ...steps.map(([step, jobs]) => `  s${step}["step ${step}<br/>${count(jobs.length, 'job')}"]:::${drawnAs(jobs)}`),
+    ...steps.slice(1).map(([step], index) => `  s${steps[index]?.[0]} -- afterany --> s${step}`),
+    ...CLASSES,
+  ];
+  return block(lines.join('\n'), 'mermaid');
+}
+
+function drawnAs(jobs: readonly DiagramStep[]): string {
+  if (jobs.some((job) => job.tasks.some(({ words }) => words === 'running'))) return 'running';
+  if (jobs.some((job) => job.alive)) return 'waiting';
+  return jobs.some((job) => job.tasks.some(({ words }) => /^(failed|out of memory|lost its node)/.test(words))) ? 'failed' : 'ended';
 }
 
 type DiagramStep = Omit<StepStatus, 'tasks'> & { readonly tasks: readonly { readonly words: string }[] };
@@ -287,7 +327,7 @@ function sbatchLines(report: Report): string {
   });
   const more =
     report.submissions.length > shown.length
-      ? `\n\n… and ${count(report.submissions.length - shown.length, 'more step')} like the last.`
+      ? `\n\n… and ${count(report.submissions.length - shown.length, 'more job')} like the last.`
       : '';
   return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
 }
@@ -303,7 +343,7 @@ export function statusDescription(report: Report): string {
   const complete = cells.filter((cell) => cell.complete).length;
   const known = cells.filter((cell) => cell.nSteps !== undefined);
   const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
-  const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)} %` : '';
+  const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
   return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
 }
 
@@ -326,7 +366,7 @@ export const HELP_MARKER = '<!-- slurm-chain help -->';
 export function renderHelp(message: string, forms: readonly (readonly [string, string])[]): string {
   return [
     HELP_MARKER,
-    `${plain(message)}. There are:`,
+    `${plain(message.replace(/^t/, 'T'))}${/[?.]$/.test(message) ? '' : '.'} There are:`,
     table(
       ['command', ''],
       forms.map(([form, what]) => [code(form), what]),

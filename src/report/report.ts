@@ -33,6 +33,8 @@ export interface Report {
   readonly places: { readonly experiment: string; readonly checkpoints: string };
   readonly wandb: { readonly group: string; readonly runs: readonly string[] } | undefined;
   readonly launcher: Launcher;
+  /** What was asked for since: extensions, and launches that carried on. */
+  readonly later: readonly (Pick<Launcher, 'actor' | 'runUrl' | 'at'> & { readonly command: string; readonly steps: readonly number[] })[];
   /** Where it is reported. */
   readonly pullRequests: readonly number[];
   /** What the chain is doing; undefined where nobody asked the cluster, or it did not answer. */

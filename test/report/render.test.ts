@@ -53,6 +53,7 @@ function report(cells: number, extra: Partial<Report> = {}): Report {
       arguments: ['--hold', "--comment=it's"],
     })),
     pullRequests: [1],
+    later: [],
     notes: [],
     ...extra,
   };
