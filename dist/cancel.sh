@@ -24,6 +24,7 @@ still_there() {
 
 cancel_jobs() {
     local by=$4 step=$5 cell=$6 rows row tries tags=() ids=() id
+    declare -A gone=()
     take_launch_lock "$1" "$2" "$3"
     rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n); nothing was cancelled"; exit 1; }
     while IFS= read -r row; do [ -z "$row" ] || answer was "$row"; done <<<"$rows"
@@ -41,7 +42,7 @@ cancel_jobs() {
         for tries in 1 2 3 4 5 6 7 8 9 10; do
             rows=$(tasks_in_queue "$step" "$cell") || { sleep "$tries"; continue; }
             if [ -z "$rows" ]; then
-                for id in ${ids[@]+"${ids[@]}"}; do
+                for id in "${!gone[@]}"; do
                     ledger "{\"event\":\"cancelled\",\"launch\":0,\"job\":\"$id\",\"time\":\"$(now)\",\"by\":$by}" || exit 1
                 done
                 answer cancelled
@@ -49,7 +50,9 @@ cancel_jobs() {
             fi
             # Last step first: a cancelled one lets the one behind it start.
             mapfile -t ids < <(sort -k2,2nr <<<"$rows" | cut -d' ' -f1)
+            for id in "${ids[@]}"; do gone[$id]=yes; done
             timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
+            keep_lock || break
             sleep "$tries"
         done
         still_there "${ids[*]}"

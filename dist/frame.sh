@@ -7,7 +7,7 @@
 exec 4>&1 1>&2
 
 # What a start-up file or a prelude may have switched on would change what the text below means.
-set +efuC
+set +efuCxv
 shopt -u failglob nullglob dotglob
 # These change what the Slurm commands show, in an account that sets them.
 for name in $(compgen -e); do

@@ -75438,8 +75438,8 @@ async function requireWrite(api, name, actors) {
 /** The head commit of a pull request as it is now, and whether that is in another repository. */
 async function headOf(api, name, number) {
     try {
-        const { head, base } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
-        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id };
+        const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
+        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
     }
     catch (error) {
         throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
@@ -76449,7 +76449,7 @@ async function answerRequest(api, name, request, problems) {
             await deleteComment(api, name, number, PROBLEM_MARKER);
         else {
             const asked = request.label === undefined ? `/${request.command}` : `label ${request.label}`;
-            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems.map(messageOf)));
+            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems));
         }
     }
     catch (error) {
@@ -76565,6 +76565,8 @@ function ofPullRequest(context, inputs, payload, pull) {
         actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
     // Only a workflow that says so cancels what a closed pull request has in the queue.
+    if (action === 'closed' && inputs.command === 'cancel' && request.pullRequest.isFork)
+        return { nothing: 'what a fork launched is cancelled by hand: its configuration is not to be trusted' };
     if (action === 'closed' && inputs.command === 'cancel')
         return { ...request, ...askedOf('cancel', ''), label: undefined };
     // Only the label this event is about counts: every label starts a run of its own.
@@ -76630,12 +76632,904 @@ function unique(values) {
     return [...new Set(values.filter((value) => value !== ''))];
 }
 
+;// CONCATENATED MODULE: ./lib/chain/cost.js
+/**
+ * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
+ * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
+ */
+function secondsOfTime(text) {
+    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
+    if (!match)
+        return undefined;
+    const [, days, a = '0', b, c] = match;
+    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
+    if (days !== undefined)
+        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
+    if (b === undefined)
+        return first * 60;
+    if (c === undefined)
+        return first * 60 + second;
+    return first * 3600 + second * 60 + third;
+}
+/** GPUs one task asks for, as far as its options say; 0 when they name none. */
+function gpusPerTask(slurm) {
+    const number = (name, otherwise) => {
+        const value = slurm.get(name);
+        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
+    };
+    const nodes = number('nodes', 1);
+    const gres = slurm.get('gres');
+    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
+    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
+}
+/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
+function countOf(text) {
+    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
+    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
+}
+/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
+function gpusInGres(text) {
+    return text
+        .split(',')
+        .map((part) => part.trim().replace(/\(.*\)$/, ''))
+        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
+        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
+}
+/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
+function gpuHours(slurm, cells, steps) {
+    const time = slurm.get('time');
+    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/status.js
+
+
+/** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
+function statusOf(source) {
+    const { manifest, now, records } = source;
+    const numbers = manifest.cells.map((cell) => cell.cell);
+    const arrays = source.steps.toSorted((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
+    const steps = [];
+    const tasks = new Map(numbers.map((number) => [number, []]));
+    const journalOf = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.job)]));
+    for (const array of arrays) {
+        const rows = recordsOf(records, array.job, array.tag);
+        const counts = new Map();
+        let alive = false;
+        for (const number of array.cell === undefined ? numbers : [array.cell]) {
+            const journal = journalOf.get(number)?.get(array.job) ?? [];
+            const by = source.cancelled.get(array.job) ?? source.cancelled.get(`${array.job}_${number}`);
+            const state = taskState(rows, number, journal, by);
+            tasks.get(number)?.push({ step: array, state, ran: journal.length > 0 });
+            const words = state.kind === 'running' ? 'running' : stateWords(state, now);
+            counts.set(words, (counts.get(words) ?? 0) + 1);
+            alive ||= isAlive(state);
+        }
+        const { tag: _, ...rest } = array;
+        steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
+    }
+    const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
+    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
+    const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    const last = Math.max(0, ...arrays.map((array) => array.step));
+    const states = [...tasks.values()].flat();
+    const unfinished = cells.filter((cell) => !cell.complete);
+    const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
+    const queued = states.filter(({ state }) => isAlive(state));
+    const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
+    const basis = {
+        at: now,
+        steps,
+        cells,
+        extendBy: Math.max(0, ...cells.map((cell) => cell.stepsShort ?? 0)),
+        missing: last > 0 ? Math.max(0, wanted - last) : 0,
+    };
+    if (unfinished.length === 0 && cells.length > 0)
+        return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
+    if (running.length > 0) {
+        const at = running.map(({ step }) => step.step);
+        const [low, high] = [Math.min(...at), Math.max(...at)];
+        return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
+    }
+    const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
+    if (next !== undefined)
+        return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
+    if (records.queue === undefined)
+        return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
+    const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
+    const failed = unfinished.find((cell) => cell.failed);
+    return failed
+        ? {
+            ...basis,
+            state: 'failed',
+            headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
+        }
+        : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
+}
+/** @param anyAlive whether anything of the chain is still to come */
+function cellStatus(source, number, tasks, anyAlive) {
+    const { manifest, now } = source;
+    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
+    const onDisk = source.cells.get(number);
+    const journal = source.journals.get(number) ?? [];
+    const done = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
+    const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
+    const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
+    // Once it is done, what later steps found is of no interest.
+    const last = begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing left to do') ??
+        (complete ? undefined : begun.at(-1));
+    const running = begun.find(({ state }) => isAlive(state));
+    const next = tasks.find(({ state }) => isAlive(state));
+    const failed = !complete && last !== undefined && isFailure(last.state);
+    const current = running ?? (failed ? last : (next ?? last));
+    // Why a task was not started is in the log of the one before, which failed.
+    const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
+    // The cause, not what followed from it.
+    const shown = failed && running === undefined ? (told ?? current) : current;
+    const pace = paceOf(source, number, journal, tasks);
+    // A cell that was taken out of a chain that goes on is not waited for.
+    const out = anyAlive && next === undefined;
+    const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
+    return {
+        number,
+        newest: onDisk?.newest,
+        done,
+        nSteps,
+        complete,
+        words: complete
+            ? 'complete'
+            : shown === undefined
+                ? 'nothing was queued'
+                : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
+        failed,
+        log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
+        secondsLeft: left,
+        stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
+    };
+}
+/**
+ * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
+ * resumed says little by itself, because loading took most of its time.
+ */
+function paceOf({ cells, manifest, now }, number, journal, tasks) {
+    const last = journal.at(-1);
+    const onDisk = cells.get(number);
+    const { offset } = manifest.checkpoints;
+    let sum = { gained: 0, seconds: 0 };
+    const first = (resumed) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
+    if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
+        const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
+        const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
+        const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
+        if (gained > 0 && seconds > 0)
+            sum = { gained, seconds };
+    }
+    for (const [index, line] of [...journal.entries()].reverse()) {
+        if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
+            continue;
+        const start = journal.slice(0, index).findLast((other) => other.event === 'start');
+        const gained = line.newestStep + offset - first(start?.resumeStep);
+        if (gained <= 0)
+            continue;
+        sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
+        break;
+    }
+    return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
+}
+/** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
+function stepsShort(manifest, secondsLeft, tasks, now) {
+    const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
+    const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    if (limit === undefined || limit === 0)
+        return undefined;
+    let room = 0;
+    for (const { state } of tasks) {
+        if (!isAlive(state))
+            continue;
+        room += state.kind === 'running' && state.since !== undefined ? Math.max(0, limit - (now - state.since)) : limit;
+    }
+    return Math.max(0, Math.ceil((secondsLeft - room) / limit));
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/ledger.js
+
+const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
+/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
+function parseLedger(lines) {
+    return lines.flatMap((line) => {
+        const value = parseObject(line);
+        const { event, launch, job, step, cell, after, tag, by, why, time } = value;
+        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
+            return [];
+        }
+        const number = (one) => (typeof one === 'number' ? one : undefined);
+        const seconds = (one) => (one === undefined || Number.isNaN(Date.parse(one)) ? undefined : Date.parse(one) / 1000);
+        const text = (one) => (typeof one === 'string' ? one : undefined);
+        return {
+            event: event,
+            launch,
+            job,
+            step: number(step),
+            cell: number(cell),
+            after: text(after),
+            tag: text(tag),
+            by: text(by),
+            why: text(why),
+            time: seconds(text(time)),
+        };
+    });
+}
+function parseObject(line) {
+    try {
+        const value = JSON.parse(line);
+        return typeof value === 'object' && value !== null ? value : {};
+    }
+    catch {
+        return {};
+    }
+}
+function isReleased(ledger, launch) {
+    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
+function releasedSteps(ledger) {
+    const held = new Map();
+    const released = [];
+    for (const line of ledger) {
+        if (line.event === 'submitted')
+            held.set(line.job, line);
+        else if (line.event === 'cancelled')
+            held.delete(line.job);
+        else if (line.event === 'releasing') {
+            for (const step of held.values()) {
+                if (step.launch !== line.launch)
+                    continue;
+                released.push(step);
+                held.delete(step.job);
+            }
+        }
+    }
+    return released;
+}
+/** The last step that was queued and let go; 0 for none. */
+function lastStep(ledger) {
+    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
+}
+/**
+ * The launch and the step that come next.
+ * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ */
+function nextLaunch(ledger, earlier = []) {
+    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+    return {
+        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        firstStep: known + 1,
+        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/plan.js
+function experimentDirectory(places, id) {
+    return `${places.workdir}/experiments/${id}`;
+}
+const NEW = { launch: 1, firstStep: 1, nonce: '0' };
+/**
+ * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
+ * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
+ *
+ * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
+ * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
+ * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
+ */
+function planOf(experiment, places, name = NEW, behindTail = false) {
+    const { settings, cells } = experiment;
+    const { firstStep } = name;
+    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
+    const submissions = [];
+    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
+        const first = step === firstStep;
+        if (settings.chain.scope === 'array' || (first && !behindTail)) {
+            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
+            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
+            continue;
+        }
+        const before = submissions.length - cells.length;
+        for (const { number } of cells) {
+            // The step before is one array when it is the first of a new chain.
+            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
+            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
+        }
+    }
+    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
+}
+/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
+function launchTag(id, { launch, nonce }) {
+    return `${id}.l${launch}-${nonce}`;
+}
+function submissionOf(experiment, places, name, step, array, after, cell) {
+    const { settings } = experiment;
+    const { chain } = settings;
+    const directory = experimentDirectory(places, experiment.id);
+    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
+    return {
+        step,
+        cell,
+        after,
+        tag,
+        environment: {
+            EXPERIMENT_ID: experiment.id,
+            EXPERIMENT_DIR: directory,
+            EXPERIMENT_COMMIT: experiment.commit,
+            CHAIN_STEP: String(step),
+            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
+            CHAIN_LAUNCH: String(name.launch),
+            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
+            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
+        },
+        arguments: [
+            ...resourceArguments(experiment),
+            `--job-name=${tag}`,
+            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
+            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
+            '--open-mode=append',
+            `--chdir=${directory}/code`,
+            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
+            '--export=ALL',
+            '--hold',
+            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
+            `--array=${array}`,
+        ],
+    };
+}
+/** `0-7%4`. */
+function arrayOf(cells, atATime) {
+    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
+    return `0-${cells - 1}${throttle}`;
+}
+/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
+function resourceArguments(experiment) {
+    return [...experiment.settings.slurm]
+        .filter(([name]) => name !== 'job-name')
+        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
+}
+/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
+function testArguments(experiment) {
+    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
+}
+
+;// CONCATENATED MODULE: ./lib/chain/task.js
+
+/**
+ * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
+ * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
+ * @param save `{save.path}`, expanded on the cluster
+ */
+function filesOf(experiment, save) {
+    return [
+        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
+        { path: 'run.sh', content: runScript(experiment) },
+        { path: 'task.env', content: taskEnvironment(experiment, save) },
+    ];
+}
+/**
+ * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
+ * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
+ */
+function runScript(experiment) {
+    const { setup, run, env, wandb } = experiment.settings;
+    const variables = [
+        ['WANDB_PROJECT', wandb.project],
+        ['WANDB_ENTITY', wandb.entity],
+        ['WANDB_BASE_URL', wandb.baseUrl],
+        ...env,
+    ];
+    return [
+        `# setup and run of ${experiment.path} at ${experiment.commit}`,
+        'set -eo pipefail',
+        "trap 'exit 138' USR1 USR2",
+        "trap 'exit 143' TERM",
+        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
+        'set -a',
+        '. "$EXPERIMENT_DIR/secrets.env"',
+        'set +a',
+        ...setup,
+        'trap : USR1 USR2 TERM',
+        run.replace(/\n*$/, ''),
+        '',
+    ].join('\n');
+}
+function taskEnvironment(experiment, save) {
+    const { settings, cells } = experiment;
+    return [
+        `SAVE_PATH=${quote(save)}`,
+        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
+        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
+        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
+        '',
+    ].join('\n');
+}
+/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
+function secretAssignments(secrets) {
+    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/identity.js
+
+// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
+// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+const LONGEST_ID = 64 - '-4000000'.length;
+// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
+// or an override never changes how the name is cut.
+const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
+/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+function slugOf(name) {
+    const slug = name
+        .normalize('NFKD')
+        .replace(/[^A-Za-z0-9._-]+/g, '-')
+        .replace(/^[^A-Za-z0-9]+/, '');
+    if (slug === name && slug.length <= LONGEST_NAME)
+        return slug;
+    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
+    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
+    return `${cut || 'x'}-${hash}`;
+}
+/**
+ * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
+ * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * @param commit all 40 hex digits
+ * @param overridesHash from hashOfOverrides, may be empty
+ * @param attempt counts from 1, at most 99
+ */
+function experimentId(name, commit, overridesHash = '', attempt = 1) {
+    if (!/^[0-9a-f]{40}$/.test(commit))
+        throw new RangeError(`'${commit}' is not a whole commit id`);
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
+        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
+    const parts = [slugOf(name), commit.slice(0, 12)];
+    if (overridesHash)
+        parts.push(overridesHash);
+    if (attempt > 1)
+        parts.push(`a${attempt}`);
+    return parts.join('-');
+}
+/** The W&B run id of one cell; job.sh builds the same inside the job. */
+function wandbRunId(id, cell) {
+    return `${id}-${cell}`;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/wandb.js
+
+/**
+ * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
+ * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ */
+function wandbLinks(wandb, id, cells) {
+    if (wandb.entity === undefined || wandb.project === undefined)
+        return undefined;
+    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
+    return {
+        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
+        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/manifest.js
+
+
+
+/** The manifest with one more launch in it. */
+function manifestOf(experiment, code, places, plan, subject, launch, earlier) {
+    const written = (counts) => experiment.overrides
+        .filter((override) => countsInId(override) === counts)
+        .map((override) => `${override.path}=${override.value}`)
+        .sort();
+    const { settings } = experiment;
+    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
+    return {
+        version: 1,
+        id: experiment.id,
+        name: experiment.name,
+        commit: experiment.commit,
+        path: experiment.path,
+        attempt: experiment.attempt,
+        overrides: written(true),
+        subject,
+        chain: written(false).filter((override) => !override.startsWith('chain.n_jobs=')),
+        repository: launch.repository,
+        pullRequests: [...new Set(pulls)],
+        cluster: experiment.cluster?.name ?? '',
+        workdir: places.workdir,
+        save: `${places.save}/${experiment.id}`,
+        checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
+        slurm: [...settings.slurm],
+        wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
+        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
+        cells: experiment.cells.map((cell) => ({
+            cell: cell.number,
+            choices: Object.fromEntries(cell.choices),
+            nSteps: cell.nSteps ?? null,
+        })),
+        launches: [
+            ...earlier,
+            {
+                ...launch,
+                launch: plan.launch,
+                steps: [...new Set(plan.submissions.map((submission) => submission.step))],
+                overrides: written(false),
+                sbatch: plan.submissions.map((submission) => submission.arguments),
+            },
+        ],
+    };
+}
+/** @throws Problem for text that is not a manifest. @param where the file, for the message */
+function parseManifest(text, where) {
+    let value;
+    try {
+        value = JSON.parse(text);
+    }
+    catch (error) {
+        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
+    }
+    if (!isManifest(value))
+        throw new Problem(`${where} is not a manifest of this version of the action`);
+    return value;
+}
+function isManifest(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const manifest = value;
+    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'];
+    const lists = ['overrides', 'chain', 'pullRequests', 'cells', 'launches'];
+    const code = manifest.code;
+    return (manifest.version === 1 &&
+        texts.every((key) => typeof manifest[key] === 'string') &&
+        lists.every((key) => Array.isArray(manifest[key])) &&
+        typeof manifest.attempt === 'number' &&
+        isCheckpoints(manifest.checkpoints) &&
+        Array.isArray(manifest.slurm) &&
+        typeof manifest.wandb === 'object' &&
+        typeof code === 'object' &&
+        code !== null &&
+        'digest' in code &&
+        typeof code.digest === 'string' &&
+        manifest.cells.every(isCell) &&
+        manifest.launches.every(isLaunch));
+}
+function isCheckpoints(value) {
+    const names = value;
+    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
+}
+function isCell(value) {
+    const cell = value;
+    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
+}
+function isLaunch(value) {
+    const launch = value;
+    return (typeof launch?.launch === 'number' &&
+        Array.isArray(launch.steps) &&
+        typeof launch.actor === 'string' &&
+        typeof launch.runUrl === 'string' &&
+        typeof launch.at === 'string');
+}
+/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
+function manifestDifferences(found, expected) {
+    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
+    return differences(found, wanted, '');
+}
+const SHOWN = 5;
+function differences(found, wanted, path) {
+    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
+        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+        const at = (value, key) => value[key];
+        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+    }
+    if (found === wanted)
+        return [];
+    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/limits.js
+/**
+ * The submit limits that hold for a job, read from rows of the probe:
+ *
+ *   user DEFAULT_ACCOUNT
+ *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
+ *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
+ *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
+ *   default-qos ACCOUNT QOS
+ *   partition NAME DEFAULT QOS
+ *
+ * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
+ * What cannot be read is no limit here: the controller has the last word.
+ */
+function submitLimits(rows, asked) {
+    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
+    const account = asked.account ?? of('user')[0]?.[0] ?? '';
+    const partitions = of('partition');
+    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
+    const associations = of('association');
+    // An association for the partition comes before the one for all of them.
+    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
+    const mine = own(partition) ?? own('');
+    const limits = [];
+    const defaultQos = of('default-qos').find(([a]) => a === account)?.[1] || 'normal';
+    const add = (name, value, used) => {
+        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
+        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
+        if (match !== null && Number.isFinite(inUse))
+            limits.push({ name, most: Number(match[1]), used: inUse });
+    };
+    if (mine !== undefined) {
+        add(`MaxSubmitJobs in account ${account}`, mine[5]);
+        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
+    }
+    const seen = new Set();
+    for (let name = account; name !== '' && !seen.has(name);) {
+        seen.add(name);
+        const group = associations.find(([a, user]) => a === name && user === '');
+        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
+        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
+    }
+    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
+    for (const name of new Set([asked.qos ?? defaultQos, partitionQos])) {
+        const qos = of('qos').find(([other]) => other === name);
+        if (qos === undefined)
+            continue;
+        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
+        if (/^\d+\(/.test(qos[2] ?? ''))
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
+        else
+            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
+    }
+    // A limit of the QOS takes the place of the association's (https://slurm.schedmd.com/resource_limits.html, Hierarchy).
+    const byQos = (kind) => limits.some(({ name }) => name.startsWith(kind) && name.includes(' of QOS '));
+    return limits.filter(({ name }) => name.includes(' of QOS ') || !(name.startsWith('MaxSubmitJobs') ? byQos('MaxSubmitJobs') : byQos('GrpSubmitJobs')));
+}
+/** The limits that so many more tasks would go over, tightest first. */
+function exceeded(limits, tasks) {
+    const room = (limit) => limit.most - limit.used;
+    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
+}
+
+// EXTERNAL MODULE: external "node:stream"
+var external_node_stream_ = __nccwpck_require__(7075);
+;// CONCATENATED MODULE: external "node:fs"
+const external_node_fs_namespaceObject = require("node:fs");
+;// CONCATENATED MODULE: ./lib/cluster/runtime.js
+
+// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
+const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
+/** The shell that runs on the cluster, by name. */
+const RUNTIME = {
+    frame: read(__nccwpck_require__.ab + "frame.sh"),
+    lock: read(__nccwpck_require__.ab + "lock.sh"),
+    probe: read(__nccwpck_require__.ab + "probe.sh"),
+    stage: read(__nccwpck_require__.ab + "stage.sh"),
+    change: read(__nccwpck_require__.ab + "change.sh"),
+    submit: read(__nccwpck_require__.ab + "submit.sh"),
+    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
+    survey: read(__nccwpck_require__.ab + "survey.sh"),
+    audit: read(__nccwpck_require__.ab + "audit.sh"),
+    journal: read(__nccwpck_require__.ab + "journal.sh"),
+    job: read(__nccwpck_require__.ab + "job.sh"),
+};
+
+;// CONCATENATED MODULE: ./lib/cluster/shell.js
+
+
+
+
+
+/** Nobody knows how the program ended: it may have done all, some or none of its work. */
+class Unknown extends Problem {
+}
+const STDERR_KEPT = 8_000;
+const LONGEST_LINE = 32_000_000;
+/**
+ * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
+ * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
+ *
+ * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
+ * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
+ * @throws Unknown when the reply is not whole
+ */
+async function runProgram(connection, program) {
+    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
+    const text = Buffer.from([
+        `MARK=${quote(mark)}`,
+        program.prelude,
+        RUNTIME.frame,
+        ...program.parts.map((part) => RUNTIME[part]),
+        ...program.calls.map((call) => `${call} || exit`),
+        'exit 0\n',
+    ].join('\n'));
+    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
+    const input = new external_node_stream_.PassThrough();
+    input.write(text);
+    program.data?.on('error', (error) => input.destroy(error));
+    program.data?.pipe(input);
+    const stop = () => input.end();
+    program.signal?.addEventListener('abort', stop);
+    if (program.signal?.aborted)
+        stop();
+    const answers = [];
+    let status;
+    const lines = new LineReader((line) => {
+        if (!line.startsWith(`${mark} `))
+            return; // a banner, a start-up file, a chatty command
+        const [key = '', ...values] = line
+            .slice(mark.length + 1)
+            .split('\t')
+            .map(decode);
+        if (key === 'end') {
+            status = Number(values[0]);
+            return;
+        }
+        const answer = { key, values };
+        answers.push(answer);
+        program.onAnswer?.(answer);
+    });
+    let stderr = '';
+    const exit = await connection.execute(command, {
+        input,
+        deadlineSeconds: program.deadlineSeconds,
+        onStdout: (chunk) => lines.push(chunk),
+        onStderr: (chunk) => {
+            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
+        },
+    });
+    program.signal?.removeEventListener('abort', stop);
+    input.destroy();
+    program.data?.destroy();
+    if (status === undefined) {
+        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
+        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
+    }
+    return { answers, status, stderr };
+}
+/**
+ * runProgram for programs that must succeed.
+ * @throws Problem with what the program itself said was wrong
+ */
+async function runChecked(connection, program) {
+    const { answers, status, stderr } = await runProgram(connection, program);
+    const problem = answers.find((answer) => answer.key === 'problem');
+    if (problem !== undefined) {
+        const [what = '', detail] = problem.values;
+        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+    }
+    if (status !== 0)
+        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
+    return answers;
+}
+/** One call of a runtime function, every argument quoted. */
+function call(name, ...args) {
+    return [name, ...args.map(quote)].join(' ');
+}
+function decode(text) {
+    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
+class LineReader {
+    #onLine;
+    #pending = [];
+    #length = 0;
+    constructor(onLine) {
+        this.#onLine = onLine;
+    }
+    push(chunk) {
+        let rest = chunk;
+        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+            this.#keep(rest.subarray(0, end));
+            this.#onLine(Buffer.concat(this.#pending).toString());
+            this.#pending = [];
+            this.#length = 0;
+            rest = rest.subarray(end + 1);
+        }
+        this.#keep(rest);
+    }
+    #keep(piece) {
+        this.#length += piece.length;
+        if (this.#length <= LONGEST_LINE)
+            this.#pending.push(piece);
+        else
+            this.#pending = [];
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/probe.js
+
+
+
+
+
+
+/**
+ * One round trip that changes nothing.
+ * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
+ * refuses, code on the cluster that is not the commit's
+ */
+async function probe(connection, cluster, experiment, code) {
+    const answers = await runChecked(connection, {
+        purpose: 'looking at the cluster',
+        parts: ['probe'],
+        prelude: cluster.prelude,
+        calls: [call('probe', cluster.workdir, experiment.settings.save.path, code.name, experiment.id, ...testArguments(experiment))],
+        deadlineSeconds: 600,
+    });
+    const valuesOf = (key) => answers.find((answer) => answer.key === key)?.values ?? [];
+    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
+    const [workdir, save] = valuesOf('paths');
+    const [account = '', node = ''] = valuesOf('host');
+    const [maxArraySize = Number.NaN, maxJobCount = Number.NaN] = valuesOf('limits').map(Number);
+    if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize) || !Number.isInteger(maxJobCount)) {
+        throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
+    }
+    // MaxArraySize is one more than the highest task id (slurm.conf(5)).
+    if (experiment.cells.length > maxArraySize) {
+        throw new Problem(`the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`);
+    }
+    // Every task counts, waiting ones too (slurm.conf(5), MaxJobCount).
+    const { nJobs } = experiment.settings.chain;
+    const tasks = experiment.cells.length * nJobs;
+    if (tasks > maxJobCount) {
+        throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
+    }
+    const [file, text] = valuesOf('manifest');
+    const manifest = file === undefined || text === undefined ? undefined : parseManifest(text, `${file} on ${cluster.name}`);
+    if (manifest !== undefined && manifest.path !== experiment.path) {
+        throw new Problem(`${experiment.id} on ${cluster.name} is ${manifest.path}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
+    }
+    const asked = valuesOf('asked');
+    const option = (name, variable) => {
+        const written = experiment.settings.slurm.get(name);
+        return typeof written === 'string' ? written : asked[variable] || undefined;
+    };
+    const [outcome, said = ''] = valuesOf('test-only');
+    const stagedDigest = valuesOf('code')[0];
+    if (stagedDigest !== undefined && stagedDigest !== code.digest) {
+        throw new Problem(`${workdir}/code/${code.name} on ${cluster.name} is not the code of commit ${experiment.commit.slice(0, 12)}: its recorded digest is ${stagedDigest || 'missing'}, the commit's is ${code.digest}. Find out who changed it; once no job needs it, remove it and launch again`);
+    }
+    return {
+        places: { workdir, save },
+        account,
+        node,
+        slurm: valuesOf('slurm')[0] ?? '',
+        sbatchVariables: all('sbatch-variable'),
+        testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
+        limits: submitLimits(answers.filter((answer) => answer.key === 'limit').map((answer) => answer.values), { account: option('account', 0), partition: option('partition', 1), qos: option('qos', 2) }),
+        attempt: Number(valuesOf('attempt')[0] ?? 1),
+        codeStaged: stagedDigest !== undefined,
+        ledger: parseLedger(all('ledger')),
+        ledgerLines: all('ledger').length,
+        cellsDone: Number(valuesOf('complete')[0] ?? 0),
+        queued: answers.some((answer) => answer.key === 'queued'),
+        manifest,
+    };
+}
+/** sbatch's own words without the program's name in front of each line. */
+function tidy(said) {
+    return said
+        .split('\n')
+        .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
+        .filter((line) => line !== '')
+        .join('; ');
+}
+
+// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
+var tar_stream = __nccwpck_require__(6118);
+;// CONCATENATED MODULE: external "node:stream/promises"
+const promises_namespaceObject = require("node:stream/promises");
 ;// CONCATENATED MODULE: external "node:child_process"
 const external_node_child_process_namespaceObject = require("node:child_process");
 ;// CONCATENATED MODULE: external "node:path"
 const external_node_path_namespaceObject = require("node:path");
-// EXTERNAL MODULE: external "node:stream"
-var external_node_stream_ = __nccwpck_require__(7075);
 ;// CONCATENATED MODULE: ./lib/experiment/git.js
 
 
@@ -76812,6 +77706,672 @@ async function fileAt(repo, commit, path) {
 async function optionalFileAt(repo, commit, path) {
     const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
     return listing.length === 0 ? undefined : fileAt(repo, commit, path);
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/code.js
+
+
+
+
+
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
+const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
+/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
+async function codeOf(repo, commit, exclude) {
+    const open = () => gitStream(repo, [
+        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
+        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
+        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
+    ]);
+    const lfsPointers = [];
+    const listing = new TreeListing();
+    let bytes = 0;
+    const extract = tar_stream.extract();
+    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
+        for await (const chunk of source) {
+            bytes += chunk.length;
+            yield chunk;
+        }
+    }, extract);
+    const listed = (async () => {
+        for await (const entry of extract) {
+            const { name, type, linkname, mode } = entry.header;
+            const hash = (0,external_node_crypto_.createHash)('sha256');
+            let head = Buffer.alloc(0);
+            for await (const chunk of entry) {
+                hash.update(chunk);
+                if (head.length < LFS_POINTER.length)
+                    head = Buffer.concat([head, chunk]);
+            }
+            if (type === 'file') {
+                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
+                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
+                    lfsPointers.push(name);
+            }
+            else if (type === 'symlink')
+                listing.addLink(name, linkname ?? '');
+        }
+    })();
+    await Promise.all([reading, listed]);
+    const entries = await entriesAt(repo, commit);
+    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
+    return {
+        name: commit + left,
+        digest: listing.digest(),
+        bytes,
+        files: listing.files,
+        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
+        lfsPointers,
+        open,
+    };
+}
+/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
+class TreeListing {
+    #files = new Map();
+    #links = [];
+    #executables = [];
+    get files() {
+        return this.#files.size;
+    }
+    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
+    addFile(path, sha256, executable) {
+        refuseLineEnds(path);
+        this.#files.set(`./${path}`, sha256);
+        if (executable)
+            this.#executables.push(`exec ./${path}`);
+    }
+    addLink(path, target) {
+        refuseLineEnds(path + target);
+        this.#links.push(`link ./${path} -> ${target}`);
+    }
+    digest() {
+        const files = [...this.#files]
+            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
+            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
+        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
+        return (0,external_node_crypto_.createHash)('sha256')
+            .update(all.map((line) => `${line}\n`).join(''))
+            .digest('hex');
+    }
+}
+function sorted(lines) {
+    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+function refuseLineEnds(name) {
+    if (/[\n\r]/.test(name))
+        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/stage.js
+
+
+
+
+
+
+
+/** The batch script as it is staged. */
+const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
+/**
+ * Streams the commit's code into `code/{commit}`.
+ * @param onProgress bytes sent so far
+ * @param replace puts a copy that is there aside
+ */
+async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
+    let sent = 0;
+    const counted = new external_node_stream_.Transform({
+        transform(chunk, _encoding, done) {
+            sent += chunk.length;
+            onProgress(sent);
+            done(null, chunk);
+        },
+    });
+    // Ends both when either ends early, or git would wait for ever for somebody to read on.
+    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
+    await runChecked(connection, {
+        purpose: 'staging the code',
+        parts: ['stage'],
+        prelude: cluster.prelude,
+        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
+        data: counted,
+        deadlineSeconds: 3600,
+    });
+}
+/**
+ * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
+ * @returns damaged when the staged code is no longer what was sent
+ */
+async function stageExperiment(connection, cluster, places, experiment, code) {
+    const files = filesOf(experiment, places.save);
+    const answers = await runChecked(connection, {
+        purpose: 'staging the experiment',
+        parts: ['stage'],
+        prelude: cluster.prelude,
+        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
+        data: packed(files),
+        deadlineSeconds: 1800,
+    });
+    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
+}
+/** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
+function digestOf(files) {
+    const listing = new TreeListing();
+    for (const file of files) {
+        listing.addFile(file.path, (0,external_node_crypto_.createHash)('sha256').update(file.content).digest('hex'), file.executable === true);
+    }
+    return listing.digest();
+}
+function packed(files) {
+    const pack = tar_stream.pack();
+    for (const file of files)
+        pack.entry({ name: file.path, mode: file.executable ? 0o755 : 0o644, mtime: new Date(0) }, file.content);
+    pack.finalize();
+    return pack;
+}
+function nonce() {
+    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/submit.js
+
+
+
+
+
+
+/**
+ * The transaction of src/runtime/submit.sh, in one round trip.
+ * @param onAnswer progress: `submitted step cell job`, `note text`, `waiting holder`
+ * @param signal stops between two submissions and takes back what was queued
+ * @throws Unknown when the connection broke: what was queued is then released or taken back over there, and the next launch sees which
+ */
+async function submit_submit(connection, cluster, order, onAnswer, signal) {
+    const { experiment, plan, places } = order;
+    const reply = await runProgram(connection, {
+        purpose: 'submitting',
+        parts: ['lock', 'change', 'submit'],
+        prelude: cluster.prelude,
+        calls: [
+            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
+            call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
+            ...plan.submissions.map(stepCall),
+            call('submit_end', order.manifest, String(plan.submissions.length)),
+        ],
+        // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
+        deadlineSeconds: 900 + 120 * plan.submissions.length,
+        onAnswer,
+        signal,
+    });
+    const { answers } = reply;
+    const find = (key) => answers.find((answer) => answer.key === key)?.values;
+    const unknown = find('unknown');
+    if (unknown !== undefined)
+        throw new Unknown(`${connection.name}: ${unknown[0] ?? ''}. Nothing was released; the next launch settles what is there`);
+    const stuck = find('stuck');
+    if (stuck !== undefined)
+        return { kind: 'stuck', why: tidy(stuck[0] ?? ''), jobs: (stuck[1] ?? stuck[0] ?? '').split(' ') };
+    const refused = find('refused');
+    if (refused !== undefined)
+        return { kind: 'refused', why: tidy(refused[0] ?? '') };
+    const problem = find('problem');
+    if (problem !== undefined)
+        return { kind: 'refused', why: problem[0] ?? '' };
+    if (find('changed') !== undefined)
+        return { kind: 'changed' };
+    const alive = answers.filter((answer) => answer.key === 'alive');
+    if (alive.length > 0)
+        return { kind: 'alive', jobs: jobsOfRows(alive.map((answer) => answer.values[0] ?? '')) };
+    const held = find('held');
+    if (find('released') === undefined && held === undefined) {
+        throw new Unknown(`${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`);
+    }
+    const [cutAt, cutWhy = ''] = find('cut') ?? [];
+    const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
+    const kept = (step) => cut === undefined || step < cut.step;
+    const jobs = answers
+        .filter((answer) => answer.key === 'submitted')
+        .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
+        step: Number(step),
+        cell: cell === '' ? undefined : Number(cell),
+        job,
+        after: after.replaceAll(' ', ',') || undefined,
+        state: 'PENDING',
+    }))
+        .filter((job) => kept(job.step));
+    const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
+    if (jobs.length !== wanted) {
+        throw new Unknown(`${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
+    }
+    return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
+}
+function stepCall(submission) {
+    return call('submit_step', String(submission.step), submission.cell === undefined ? '' : String(submission.cell), submission.after === undefined ? '' : String(submission.after), submission.tag, ...Object.entries(submission.environment).map(([name, value]) => `${name}=${value}`), '--', ...submission.arguments);
+}
+/** Rows `base id|id|state|reason|dependency|name` of squeue, as queue_of in submit.sh prints them: one job each, by step. */
+function jobsOfRows(rows) {
+    const jobs = new Map();
+    for (const row of rows) {
+        const [job = '', , state = '', , dependency = '', name = ''] = row.split('|');
+        const [, step = '0', cell] = /\.s(\d+)(?:\.c(\d+))?$/.exec(name) ?? [];
+        // An array whose tasks differ shows several rows; one that runs says more than one that waits for its turn.
+        if (jobs.has(job) && state !== 'RUNNING')
+            continue;
+        jobs.set(job, {
+            step: Number(step),
+            cell: cell === undefined ? undefined : Number(cell),
+            job,
+            after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
+            state,
+        });
+    }
+    return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
+}
+// With more jobs than this a line to copy finds them by name instead of listing them.
+const MOST_IDS = 12;
+/** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
+function commandsFor(places, id, jobs) {
+    const ids = [...new Set(jobs.map((job) => job.job))];
+    const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
+    if (ids.length > MOST_IDS) {
+        return {
+            queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
+            log,
+            cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
+        };
+    }
+    return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/journal.js
+const journal_EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
+/** A line that is none says nothing here; an audit names it. */
+function parseJournal(lines) {
+    return lines.flatMap((line) => parseJournalLine(line) ?? []);
+}
+function parseJournalLine(line) {
+    let value;
+    try {
+        const parsed = JSON.parse(line);
+        if (typeof parsed !== 'object' || parsed === null)
+            return undefined;
+        value = parsed;
+    }
+    catch {
+        return undefined;
+    }
+    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
+    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
+    const [event, job, time] = [text('event'), text('job'), text('time')];
+    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
+    if (event === undefined || !journal_EVENTS.includes(event) || job === undefined || time === undefined)
+        return undefined;
+    if (launch === undefined || step === undefined || cell === undefined)
+        return undefined;
+    return {
+        event: event,
+        launch,
+        step,
+        cell,
+        job,
+        restart: number('restart') ?? 0,
+        host: text('host') ?? '',
+        time,
+        resumeStep: number('resume_step'),
+        newestStep: number('newest_step'),
+        seconds: number('seconds'),
+        exit: number('exit'),
+        signal: text('signal'),
+        newCheckpoint: value['new_checkpoint'] === true,
+        complete: value['complete'] === true,
+        why: text('why'),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/survey.js
+
+
+
+
+
+/** @param minutes what counts as lately */
+async function listExperiments(connection, cluster, minutes) {
+    const answers = await runChecked(connection, {
+        purpose: 'listing the experiments',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('list_experiments', cluster.workdir, String(minutes))],
+        deadlineSeconds: 300,
+    });
+    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const rows = all('queue').map(([row = '']) => queueRow(row));
+    const heads = all('head').flatMap(([, text = '']) => survey_headOf(text) ?? []);
+    return {
+        workdir: all('workdir')[0]?.[0] ?? '',
+        heads,
+        queued: new Set(rows.map((row) => row.name.replace(/\.l\d+-[0-9a-f]+\.s\d+(\.c\d+)?$/, ''))),
+        recent: new Set(all('recent').map(([id = '']) => id)),
+        queue: all('queue-unknown').length > 0 ? undefined : rows,
+        now: Number(all('now')[0]?.[0] ?? 0),
+    };
+}
+/** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
+async function listRecords(connection, cluster, paths) {
+    const answers = await runChecked(connection, {
+        purpose: 'listing the records beside checkpoints',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('list_records', ...paths)],
+        deadlineSeconds: 300,
+    });
+    const values = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    return {
+        places: values('place').map(([path = '']) => path),
+        heads: values('head').flatMap(([, text = '']) => survey_headOf(text) ?? []),
+    };
+}
+/** @param ids each with the path of the manifest beside its checkpoints, or '' */
+async function survey(connection, cluster, ids) {
+    const answers = await runChecked(connection, {
+        purpose: 'looking at experiments',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [
+            call('expand_path', 'workdir', cluster.workdir),
+            'WORKDIR=$EXPANDED',
+            ...[...ids].map(([id, copy]) => call('look_at', id, copy)),
+            'ask_accounting',
+        ],
+        deadlineSeconds: 600,
+    });
+    const groups = [];
+    for (const answer of answers) {
+        if (answer.key === 'experiment')
+            groups.push({ id: answer.values[0] ?? '', answers: [] });
+        else
+            groups.at(-1)?.answers.push(answer);
+    }
+    const experiments = [];
+    const missing = [];
+    for (const group of groups) {
+        try {
+            experiments.push(surveyedOf(group.id, group.answers, cluster));
+        }
+        catch (error) {
+            missing.push(messageOf(error));
+        }
+    }
+    const users = new Map(answers.filter((answer) => answer.key === 'user').map(({ values: [uid = '', name = ''] }) => [uid, name]));
+    const accounting = answers.filter((answer) => answer.key === 'accounting').map(({ values: [row = ''] }) => accountRow(row, users));
+    return { experiments, missing, accounting: answers.some((answer) => answer.key === 'accounting-unknown') ? undefined : accounting };
+}
+/** The last bytes of some logs of an experiment by file name, without the secrets its jobs were given. */
+async function tailLogs(connection, cluster, id, files, bytes) {
+    const answers = await runChecked(connection, {
+        purpose: 'reading logs',
+        parts: ['checkpoints', 'survey'],
+        prelude: cluster.prelude,
+        calls: [call('expand_path', 'workdir', cluster.workdir), 'WORKDIR=$EXPANDED', call('tail_logs', id, String(bytes), ...files)],
+        deadlineSeconds: 120,
+    });
+    return new Map(answers.filter((answer) => answer.key === 'log').map(({ values: [file = '', text = ''] }) => [file, text.replace(/^\uFFFD+/, '')]));
+}
+function surveyedOf(id, answers, cluster) {
+    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
+    const [file, text] = all('manifest')[0] ?? [];
+    if (file === undefined || text === undefined)
+        throw new Problem(`there is no manifest of ${id} on ${cluster.name}`);
+    const journals = new Map();
+    for (const [cell = '', line = ''] of all('journal'))
+        journals.set(Number(cell), [...(journals.get(Number(cell)) ?? []), line]);
+    return {
+        manifest: parseManifest(text, `${file} on ${cluster.name}`),
+        ledger: parseLedger(all('ledger').map(([line = '']) => line)),
+        journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
+        cells: new Map(all('cell').map(([cell = '', newest = '', step = '', savedAt = '', complete = '']) => [
+            Number(cell),
+            {
+                newest: newest || undefined,
+                newestStep: step === '' ? undefined : Number(step),
+                savedAt: savedAt === '' ? undefined : Number(savedAt),
+                completeFile: complete !== '',
+            },
+        ])),
+    };
+}
+function survey_headOf(text) {
+    try {
+        const head = JSON.parse(text);
+        return typeof head?.id === 'string' &&
+            typeof head.commit === 'string' &&
+            typeof head.name === 'string' &&
+            Array.isArray(head.pullRequests) &&
+            Array.isArray(head.overrides) &&
+            Array.isArray(head.chain)
+            ? head
+            : undefined;
+    }
+    catch {
+        return undefined; // a closer look at this one says what is wrong with it
+    }
+}
+function queueRow(row) {
+    const [job = '', cells = '', state = '', reason = '', start = '', node = '', dependency = '', name = ''] = row.split('|');
+    return { job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
+}
+function accountRow(row, users) {
+    const [id = '', name = '', state = '', exit = '', start = '', end = '', node = ''] = row.split('|');
+    const [job = '', cells = ''] = id.split('_');
+    const by = /^CANCELLED by (\d+)/.exec(state)?.[1];
+    return {
+        job,
+        cells: tasksOf(cells.replace(/[[\]]/g, '')),
+        name,
+        state: state.replace(/ by \d+$/, ''),
+        by: by === undefined ? undefined : users.get(by) || `user ${by}`,
+        exit,
+        start: secondsOf(start),
+        end: secondsOf(end),
+        node,
+    };
+}
+function secondsOf(text) {
+    return /^\d+$/.test(text) && text !== '0' ? Number(text) : undefined;
+}
+/** Task numbers of `3`, `0-7%4`, `1,5-6`, `0-10:2` (squeue(1), %K; sbatch(1), --array). */
+function tasksOf(text) {
+    return text
+        .replace(/%\d+$/, '')
+        .split(',')
+        .flatMap((part) => {
+        const [, from, to = from, stride = '1'] = /^(\d+)(?:-(\d+))?(?::(\d+))?$/.exec(part.trim()) ?? [];
+        if (from === undefined)
+            return [];
+        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
+        return Array.from({ length: Math.min(Math.max(length, 0), 5_000_000) }, (_, index) => Number(from) + index * Number(stride));
+    });
+}
+
+;// CONCATENATED MODULE: ./lib/commands/command.js
+
+
+
+/** What a report says of an experiment whatever the command was. */
+function reportBasis(manifest) {
+    const [first] = manifest.launches;
+    const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    return {
+        id: manifest.id,
+        name: manifest.name,
+        commit: manifest.commit,
+        subject: manifest.subject,
+        path: manifest.path,
+        overrides: [...manifest.overrides, ...manifest.chain],
+        cluster: manifest.cluster || undefined,
+        slurm: manifest.slurm,
+        cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
+        steps,
+        gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
+        places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
+        wandb: manifest.wandb ?? undefined,
+        launcher: {
+            actor: first?.actor ?? '',
+            runUrl: first?.runUrl ?? '',
+            repository: manifest.repository,
+            at: first?.at ?? '',
+            pullRequest: first?.pullRequest,
+        },
+        later: manifest.launches.slice(1),
+        pullRequests: manifest.pullRequests,
+    };
+}
+/** The exact calls, for a report. */
+function submissionsOf(plan) {
+    return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
+}
+/** What a person should know about the code that goes to the cluster. */
+function notesOnCode(code) {
+    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
+    return [
+        ...(code.submodules.length > 0
+            ? [
+                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
+            ]
+            : []),
+        ...(code.lfsPointers.length > 0
+            ? [
+                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
+            ]
+            : []),
+    ];
+}
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+function notesOnSettings(experiment, secrets) {
+    const { slurm, env, chain } = experiment.settings;
+    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
+    return [
+        ...(slurm.has('job-name')
+            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
+            : []),
+        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
+            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
+            : []),
+        ...(mode === 'offline'
+            ? [
+                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
+            ]
+            : []),
+    ];
+}
+
+;// CONCATENATED MODULE: ./lib/commands/status.js
+
+
+
+
+
+
+// What a comment has room for, and what a person reads.
+const LOGS_SHOWN = 3;
+const LOG_BYTES = 3000;
+/**
+ * Looks at experiments that are on a cluster: one squeue call (in the listing) and one sacct call however many they are.
+ * @param ids each with the path of the manifest beside its checkpoints, or ''
+ * @param secrets values that must not be shown
+ */
+async function status_status(connection, cluster, listing, ids, secrets) {
+    const seen = await survey(connection, cluster, ids);
+    const reports = [];
+    for (const experiment of seen.experiments) {
+        const chain = chainStatus(experiment, seen, listing);
+        const logs = await logsOf(connection, cluster, experiment.manifest.id, chain, [...secrets]);
+        reports.push(reportOf(experiment, chain, logs));
+    }
+    return { reports, problems: seen.missing };
+}
+/** The status of what a launch has just made or met; a look that fails hides nothing of the launch. */
+async function withStatus(connection, cluster, report) {
+    try {
+        const listing = await listExperiments(connection, cluster, 0);
+        const seen = await survey(connection, cluster, new Map([[report.id, '']]));
+        const [experiment] = seen.experiments;
+        if (experiment === undefined)
+            return report;
+        const chain = chainStatus(experiment, seen, listing);
+        // What there was before an extension belongs to the chain as well.
+        const commands = report.commands && commandsFor(placesOf(experiment.manifest), report.id, aliveJobs(chain));
+        return { ...report, commands, status: chain };
+    }
+    catch (error) {
+        return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
+    }
+}
+function chainStatus(experiment, seen, listing) {
+    return statusOf({
+        manifest: experiment.manifest,
+        steps: stepsOf(experiment, listing.now),
+        cancelled: new Map(experiment.ledger
+            .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
+            .map((line) => [line.job, line.why ?? line.by?.split(' ')[0] ?? ''])),
+        journals: experiment.journals,
+        cells: experiment.cells,
+        records: { queue: listing.queue, accounting: seen.accounting },
+        now: listing.now,
+    });
+}
+/** The steps of the ledger up to when squeue was asked; where that went with a purged workdir, those the journals name. */
+function stepsOf({ ledger, journals }, asked) {
+    // What was queued since squeue was asked would seem to be gone.
+    if (ledger.length > 0)
+        return releasedSteps(ledger)
+            .filter((line) => line.time === undefined || line.time <= asked)
+            .map(stepOfLine);
+    const lines = [...journals.values()].flat();
+    const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
+    return [...steps.values()];
+}
+function stepOfLine({ step, cell, job, after, tag }) {
+    return { step: step ?? 0, cell, job, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
+}
+async function logsOf(connection, cluster, id, chain, secrets) {
+    const files = chain.cells
+        .filter((cell) => cell.failed)
+        .flatMap((cell) => cell.log ?? [])
+        .slice(0, LOGS_SHOWN);
+    if (files.length === 0)
+        return [];
+    const tails = await tailLogs(connection, cluster, id, files, LOG_BYTES);
+    return [...tails].map(([file, text]) => ({ file, text: withoutSecrets(text, secrets) }));
+}
+/** Values of a character or two are no secrets, and taking them out would leave nothing to read. */
+function withoutSecrets(text, secrets) {
+    return secrets
+        .flatMap((secret) => secret.split(/\r?\n/))
+        .map((secret) => secret.trim())
+        .filter((secret) => secret.length >= 4)
+        .sort((a, b) => b.length - a.length) // one may be a part of another
+        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
+}
+function reportOf({ manifest }, chain, logs) {
+    const jobs = aliveJobs(chain);
+    return {
+        ...reportBasis(manifest),
+        command: 'status',
+        state: chain.state,
+        submissions: [],
+        jobs,
+        commands: jobs.length > 0 ? commandsFor(placesOf(manifest), manifest.id, jobs) : undefined,
+        status: chain,
+        logs,
+        notes: [],
+    };
+}
+function aliveJobs(chain) {
+    return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
+}
+function placesOf(manifest) {
+    return { workdir: manifest.workdir, save: manifest.save };
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
@@ -77249,81 +78809,6 @@ function compareRecords(manifest, ledger, unreadable, accounts) {
     return { changed: [...new Set(changed)], missing: [...new Set(missing)], notes: [...new Set(notes)] };
 }
 
-;// CONCATENATED MODULE: ./lib/cluster/ledger.js
-
-const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
-/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
-function parseLedger(lines) {
-    return lines.flatMap((line) => {
-        const value = parseObject(line);
-        const { event, launch, job, step, cell, after, tag, by, why } = value;
-        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-            return [];
-        }
-        const number = (one) => (typeof one === 'number' ? one : undefined);
-        const text = (one) => (typeof one === 'string' ? one : undefined);
-        return {
-            event: event,
-            launch,
-            job,
-            step: number(step),
-            cell: number(cell),
-            after: text(after),
-            tag: text(tag),
-            by: text(by),
-            why: text(why),
-        };
-    });
-}
-function parseObject(line) {
-    try {
-        const value = JSON.parse(line);
-        return typeof value === 'object' && value !== null ? value : {};
-    }
-    catch {
-        return {};
-    }
-}
-function isReleased(ledger, launch) {
-    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
-}
-/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
-function releasedSteps(ledger) {
-    const held = new Map();
-    const released = [];
-    for (const line of ledger) {
-        if (line.event === 'submitted')
-            held.set(line.job, line);
-        else if (line.event === 'cancelled')
-            held.delete(line.job);
-        else if (line.event === 'releasing') {
-            for (const step of held.values()) {
-                if (step.launch !== line.launch)
-                    continue;
-                released.push(step);
-                held.delete(step.job);
-            }
-        }
-    }
-    return released;
-}
-/** The last step that was queued and let go; 0 for none. */
-function lastStep(ledger) {
-    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
-}
-/**
- * The launch and the step that come next.
- * @param earlier what the manifest knows, for when the ledger went with a purged workdir
- */
-function nextLaunch(ledger, earlier = []) {
-    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
-    return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-        firstStep: known + 1,
-        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
-    };
-}
-
 ;// CONCATENATED MODULE: ./lib/cluster/records.js
 const NONE = { count: 0, names: [] };
 const NOTHING = {
@@ -77428,553 +78913,6 @@ function checkpointsOf(rows, prefix) {
         entries.push({ name, number: Number(number), complete: state === 'w', modified: Number(modified), touched: Number(touched) });
     }
     return cells;
-}
-
-;// CONCATENATED MODULE: external "node:fs"
-const external_node_fs_namespaceObject = require("node:fs");
-;// CONCATENATED MODULE: ./lib/cluster/runtime.js
-
-// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
-const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
-/** The shell that runs on the cluster, by name. */
-const RUNTIME = {
-    frame: read(__nccwpck_require__.ab + "frame.sh"),
-    lock: read(__nccwpck_require__.ab + "lock.sh"),
-    probe: read(__nccwpck_require__.ab + "probe.sh"),
-    stage: read(__nccwpck_require__.ab + "stage.sh"),
-    change: read(__nccwpck_require__.ab + "change.sh"),
-    submit: read(__nccwpck_require__.ab + "submit.sh"),
-    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
-    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
-    survey: read(__nccwpck_require__.ab + "survey.sh"),
-    audit: read(__nccwpck_require__.ab + "audit.sh"),
-    journal: read(__nccwpck_require__.ab + "journal.sh"),
-    job: read(__nccwpck_require__.ab + "job.sh"),
-};
-
-;// CONCATENATED MODULE: ./lib/cluster/shell.js
-
-
-
-
-
-/** Nobody knows how the program ended: it may have done all, some or none of its work. */
-class Unknown extends Problem {
-}
-const STDERR_KEPT = 8_000;
-const LONGEST_LINE = 32_000_000;
-/**
- * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
- * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
- *
- * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
- * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
- * @throws Unknown when the reply is not whole
- */
-async function runProgram(connection, program) {
-    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
-    const text = Buffer.from([
-        `MARK=${quote(mark)}`,
-        program.prelude,
-        RUNTIME.frame,
-        ...program.parts.map((part) => RUNTIME[part]),
-        ...program.calls.map((call) => `${call} || exit`),
-        'exit 0\n',
-    ].join('\n'));
-    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
-    const input = new external_node_stream_.PassThrough();
-    input.write(text);
-    program.data?.on('error', (error) => input.destroy(error));
-    program.data?.pipe(input);
-    const stop = () => input.end();
-    program.signal?.addEventListener('abort', stop);
-    if (program.signal?.aborted)
-        stop();
-    const answers = [];
-    let status;
-    const lines = new LineReader((line) => {
-        if (!line.startsWith(`${mark} `))
-            return; // a banner, a start-up file, a chatty command
-        const [key = '', ...values] = line
-            .slice(mark.length + 1)
-            .split('\t')
-            .map(decode);
-        if (key === 'end') {
-            status = Number(values[0]);
-            return;
-        }
-        const answer = { key, values };
-        answers.push(answer);
-        program.onAnswer?.(answer);
-    });
-    let stderr = '';
-    const exit = await connection.execute(command, {
-        input,
-        deadlineSeconds: program.deadlineSeconds,
-        onStdout: (chunk) => lines.push(chunk),
-        onStderr: (chunk) => {
-            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
-        },
-    });
-    program.signal?.removeEventListener('abort', stop);
-    input.destroy();
-    program.data?.destroy();
-    if (status === undefined) {
-        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
-        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
-    }
-    return { answers, status, stderr };
-}
-/**
- * runProgram for programs that must succeed.
- * @throws Problem with what the program itself said was wrong
- */
-async function runChecked(connection, program) {
-    const { answers, status, stderr } = await runProgram(connection, program);
-    const problem = answers.find((answer) => answer.key === 'problem');
-    if (problem !== undefined) {
-        const [what = '', detail] = problem.values;
-        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
-    }
-    if (status !== 0)
-        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
-    return answers;
-}
-/** One call of a runtime function, every argument quoted. */
-function call(name, ...args) {
-    return [name, ...args.map(quote)].join(' ');
-}
-function decode(text) {
-    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
-class LineReader {
-    #onLine;
-    #pending = [];
-    #length = 0;
-    constructor(onLine) {
-        this.#onLine = onLine;
-    }
-    push(chunk) {
-        let rest = chunk;
-        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-            this.#keep(rest.subarray(0, end));
-            this.#onLine(Buffer.concat(this.#pending).toString());
-            this.#pending = [];
-            this.#length = 0;
-            rest = rest.subarray(end + 1);
-        }
-        this.#keep(rest);
-    }
-    #keep(piece) {
-        this.#length += piece.length;
-        if (this.#length <= LONGEST_LINE)
-            this.#pending.push(piece);
-        else
-            this.#pending = [];
-    }
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/identity.js
-
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
-const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
-const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
-function slugOf(name) {
-    const slug = name
-        .normalize('NFKD')
-        .replace(/[^A-Za-z0-9._-]+/g, '-')
-        .replace(/^[^A-Za-z0-9]+/, '');
-    if (slug === name && slug.length <= LONGEST_NAME)
-        return slug;
-    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
-    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
-    return `${cut || 'x'}-${hash}`;
-}
-/**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
- * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
- */
-function experimentId(name, commit, overridesHash = '', attempt = 1) {
-    if (!/^[0-9a-f]{40}$/.test(commit))
-        throw new RangeError(`'${commit}' is not a whole commit id`);
-    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
-        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
-    const parts = [slugOf(name), commit.slice(0, 12)];
-    if (overridesHash)
-        parts.push(overridesHash);
-    if (attempt > 1)
-        parts.push(`a${attempt}`);
-    return parts.join('-');
-}
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
-function wandbRunId(id, cell) {
-    return `${id}-${cell}`;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/wandb.js
-
-/**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
- */
-function wandbLinks(wandb, id, cells) {
-    if (wandb.entity === undefined || wandb.project === undefined)
-        return undefined;
-    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
-    return {
-        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
-        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/chain/manifest.js
-
-
-
-/** The manifest with one more launch in it. */
-function manifestOf(experiment, code, places, plan, subject, launch, earlier) {
-    const written = (counts) => experiment.overrides
-        .filter((override) => countsInId(override) === counts)
-        .map((override) => `${override.path}=${override.value}`)
-        .sort();
-    const { settings } = experiment;
-    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
-    return {
-        version: 1,
-        id: experiment.id,
-        name: experiment.name,
-        commit: experiment.commit,
-        path: experiment.path,
-        attempt: experiment.attempt,
-        overrides: written(true),
-        subject,
-        chain: written(false).filter((override) => !override.startsWith('chain.n_jobs=')),
-        repository: launch.repository,
-        pullRequests: [...new Set(pulls)],
-        cluster: experiment.cluster?.name ?? '',
-        workdir: places.workdir,
-        save: `${places.save}/${experiment.id}`,
-        checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
-        slurm: [...settings.slurm],
-        wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
-        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
-        cells: experiment.cells.map((cell) => ({
-            cell: cell.number,
-            choices: Object.fromEntries(cell.choices),
-            nSteps: cell.nSteps ?? null,
-        })),
-        launches: [
-            ...earlier,
-            {
-                ...launch,
-                launch: plan.launch,
-                steps: [...new Set(plan.submissions.map((submission) => submission.step))],
-                overrides: written(false),
-                sbatch: plan.submissions.map((submission) => submission.arguments),
-            },
-        ],
-    };
-}
-/** @throws Problem for text that is not a manifest. @param where the file, for the message */
-function parseManifest(text, where) {
-    let value;
-    try {
-        value = JSON.parse(text);
-    }
-    catch (error) {
-        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
-    }
-    if (!isManifest(value))
-        throw new Problem(`${where} is not a manifest of this version of the action`);
-    return value;
-}
-function isManifest(value) {
-    if (typeof value !== 'object' || value === null)
-        return false;
-    const manifest = value;
-    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'];
-    const lists = ['overrides', 'chain', 'pullRequests', 'cells', 'launches'];
-    const code = manifest.code;
-    return (manifest.version === 1 &&
-        texts.every((key) => typeof manifest[key] === 'string') &&
-        lists.every((key) => Array.isArray(manifest[key])) &&
-        typeof manifest.attempt === 'number' &&
-        isCheckpoints(manifest.checkpoints) &&
-        Array.isArray(manifest.slurm) &&
-        typeof manifest.wandb === 'object' &&
-        typeof code === 'object' &&
-        code !== null &&
-        'digest' in code &&
-        typeof code.digest === 'string' &&
-        manifest.cells.every(isCell) &&
-        manifest.launches.every(isLaunch));
-}
-function isCheckpoints(value) {
-    const names = value;
-    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
-}
-function isCell(value) {
-    const cell = value;
-    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
-}
-function isLaunch(value) {
-    const launch = value;
-    return (typeof launch?.launch === 'number' &&
-        Array.isArray(launch.steps) &&
-        typeof launch.actor === 'string' &&
-        typeof launch.runUrl === 'string' &&
-        typeof launch.at === 'string');
-}
-/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
-function manifestDifferences(found, expected) {
-    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
-    return differences(found, wanted, '');
-}
-const SHOWN = 5;
-function differences(found, wanted, path) {
-    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
-        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
-        const at = (value, key) => value[key];
-        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
-    }
-    if (found === wanted)
-        return [];
-    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
-}
-
-;// CONCATENATED MODULE: ./lib/chain/task.js
-
-/**
- * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
- * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
- * @param save `{save.path}`, expanded on the cluster
- */
-function filesOf(experiment, save) {
-    return [
-        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
-        { path: 'run.sh', content: runScript(experiment) },
-        { path: 'task.env', content: taskEnvironment(experiment, save) },
-    ];
-}
-/**
- * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
- * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
- */
-function runScript(experiment) {
-    const { setup, run, env, wandb } = experiment.settings;
-    const variables = [
-        ['WANDB_PROJECT', wandb.project],
-        ['WANDB_ENTITY', wandb.entity],
-        ['WANDB_BASE_URL', wandb.baseUrl],
-        ...env,
-    ];
-    return [
-        `# setup and run of ${experiment.path} at ${experiment.commit}`,
-        'set -eo pipefail',
-        "trap 'exit 138' USR1 USR2",
-        "trap 'exit 143' TERM",
-        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
-        'set -a',
-        '. "$EXPERIMENT_DIR/secrets.env"',
-        'set +a',
-        ...setup,
-        'trap : USR1 USR2 TERM',
-        run.replace(/\n*$/, ''),
-        '',
-    ].join('\n');
-}
-function taskEnvironment(experiment, save) {
-    const { settings, cells } = experiment;
-    return [
-        `SAVE_PATH=${quote(save)}`,
-        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
-        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
-        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
-        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
-        '',
-    ].join('\n');
-}
-/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
-function secretAssignments(secrets) {
-    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
-}
-
-// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
-var tar_stream = __nccwpck_require__(6118);
-;// CONCATENATED MODULE: external "node:stream/promises"
-const promises_namespaceObject = require("node:stream/promises");
-;// CONCATENATED MODULE: ./lib/experiment/code.js
-
-
-
-
-
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
-const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
-/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
-async function codeOf(repo, commit, exclude) {
-    const open = () => gitStream(repo, [
-        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
-        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
-        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
-        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
-    ]);
-    const lfsPointers = [];
-    const listing = new TreeListing();
-    let bytes = 0;
-    const extract = tar_stream.extract();
-    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
-        for await (const chunk of source) {
-            bytes += chunk.length;
-            yield chunk;
-        }
-    }, extract);
-    const listed = (async () => {
-        for await (const entry of extract) {
-            const { name, type, linkname, mode } = entry.header;
-            const hash = (0,external_node_crypto_.createHash)('sha256');
-            let head = Buffer.alloc(0);
-            for await (const chunk of entry) {
-                hash.update(chunk);
-                if (head.length < LFS_POINTER.length)
-                    head = Buffer.concat([head, chunk]);
-            }
-            if (type === 'file') {
-                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
-                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
-                    lfsPointers.push(name);
-            }
-            else if (type === 'symlink')
-                listing.addLink(name, linkname ?? '');
-        }
-    })();
-    await Promise.all([reading, listed]);
-    const entries = await entriesAt(repo, commit);
-    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
-    return {
-        name: commit + left,
-        digest: listing.digest(),
-        bytes,
-        files: listing.files,
-        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
-        lfsPointers,
-        open,
-    };
-}
-/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
-class TreeListing {
-    #files = new Map();
-    #links = [];
-    #executables = [];
-    get files() {
-        return this.#files.size;
-    }
-    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
-    addFile(path, sha256, executable) {
-        refuseLineEnds(path);
-        this.#files.set(`./${path}`, sha256);
-        if (executable)
-            this.#executables.push(`exec ./${path}`);
-    }
-    addLink(path, target) {
-        refuseLineEnds(path + target);
-        this.#links.push(`link ./${path} -> ${target}`);
-    }
-    digest() {
-        const files = [...this.#files]
-            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
-            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
-        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
-        return (0,external_node_crypto_.createHash)('sha256')
-            .update(all.map((line) => `${line}\n`).join(''))
-            .digest('hex');
-    }
-}
-function sorted(lines) {
-    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-}
-function refuseLineEnds(name) {
-    if (/[\n\r]/.test(name))
-        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/stage.js
-
-
-
-
-
-
-
-/** The batch script as it is staged. */
-const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
-/**
- * Streams the commit's code into `code/{commit}`.
- * @param onProgress bytes sent so far
- * @param replace puts a copy that is there aside
- */
-async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
-    let sent = 0;
-    const counted = new external_node_stream_.Transform({
-        transform(chunk, _encoding, done) {
-            sent += chunk.length;
-            onProgress(sent);
-            done(null, chunk);
-        },
-    });
-    // Ends both when either ends early, or git would wait for ever for somebody to read on.
-    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
-    await runChecked(connection, {
-        purpose: 'staging the code',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
-        data: counted,
-        deadlineSeconds: 3600,
-    });
-}
-/**
- * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
- * @returns damaged when the staged code is no longer what was sent
- */
-async function stageExperiment(connection, cluster, places, experiment, code) {
-    const files = filesOf(experiment, places.save);
-    const answers = await runChecked(connection, {
-        purpose: 'staging the experiment',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
-        data: packed(files),
-        deadlineSeconds: 1800,
-    });
-    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
-}
-/** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
-function digestOf(files) {
-    const listing = new TreeListing();
-    for (const file of files) {
-        listing.addFile(file.path, (0,external_node_crypto_.createHash)('sha256').update(file.content).digest('hex'), file.executable === true);
-    }
-    return listing.digest();
-}
-function packed(files) {
-    const pack = tar_stream.pack();
-    for (const file of files)
-        pack.entry({ name: file.path, mode: file.executable ? 0o755 : 0o644, mtime: new Date(0) }, file.content);
-    pack.finalize();
-    return pack;
-}
-function nonce() {
-    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/compare.js
@@ -78734,931 +79672,6 @@ function cellOf(account, manifest) {
     };
 }
 
-;// CONCATENATED MODULE: ./lib/chain/journal.js
-const journal_EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
-/** A line that is none says nothing here; an audit names it. */
-function parseJournal(lines) {
-    return lines.flatMap((line) => parseJournalLine(line) ?? []);
-}
-function parseJournalLine(line) {
-    let value;
-    try {
-        const parsed = JSON.parse(line);
-        if (typeof parsed !== 'object' || parsed === null)
-            return undefined;
-        value = parsed;
-    }
-    catch {
-        return undefined;
-    }
-    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
-    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
-    const [event, job, time] = [text('event'), text('job'), text('time')];
-    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
-    if (event === undefined || !journal_EVENTS.includes(event) || job === undefined || time === undefined)
-        return undefined;
-    if (launch === undefined || step === undefined || cell === undefined)
-        return undefined;
-    return {
-        event: event,
-        launch,
-        step,
-        cell,
-        job,
-        restart: number('restart') ?? 0,
-        host: text('host') ?? '',
-        time,
-        resumeStep: number('resume_step'),
-        newestStep: number('newest_step'),
-        seconds: number('seconds'),
-        exit: number('exit'),
-        signal: text('signal'),
-        newCheckpoint: value['new_checkpoint'] === true,
-        complete: value['complete'] === true,
-        why: text('why'),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/survey.js
-
-
-
-
-
-/** @param minutes what counts as lately */
-async function listExperiments(connection, cluster, minutes) {
-    const answers = await runChecked(connection, {
-        purpose: 'listing the experiments',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('list_experiments', cluster.workdir, String(minutes))],
-        deadlineSeconds: 300,
-    });
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const rows = all('queue').map(([row = '']) => queueRow(row));
-    const heads = all('head').flatMap(([, text = '']) => survey_headOf(text) ?? []);
-    return {
-        workdir: all('workdir')[0]?.[0] ?? '',
-        heads,
-        queued: new Set(rows.map((row) => row.name.replace(/\.l\d+-[0-9a-f]+\.s\d+(\.c\d+)?$/, ''))),
-        recent: new Set(all('recent').map(([id = '']) => id)),
-        queue: all('queue-unknown').length > 0 ? undefined : rows,
-        now: Number(all('now')[0]?.[0] ?? 0),
-    };
-}
-/** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
-async function listRecords(connection, cluster, paths) {
-    const answers = await runChecked(connection, {
-        purpose: 'listing the records beside checkpoints',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('list_records', ...paths)],
-        deadlineSeconds: 300,
-    });
-    const values = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    return {
-        places: values('place').map(([path = '']) => path),
-        heads: values('head').flatMap(([, text = '']) => survey_headOf(text) ?? []),
-    };
-}
-/** @param ids each with the path of the manifest beside its checkpoints, or '' */
-async function survey(connection, cluster, ids) {
-    const answers = await runChecked(connection, {
-        purpose: 'looking at experiments',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [
-            call('expand_path', 'workdir', cluster.workdir),
-            'WORKDIR=$EXPANDED',
-            ...[...ids].map(([id, copy]) => call('look_at', id, copy)),
-            'ask_accounting',
-        ],
-        deadlineSeconds: 600,
-    });
-    const groups = [];
-    for (const answer of answers) {
-        if (answer.key === 'experiment')
-            groups.push({ id: answer.values[0] ?? '', answers: [] });
-        else
-            groups.at(-1)?.answers.push(answer);
-    }
-    const experiments = [];
-    const missing = [];
-    for (const group of groups) {
-        try {
-            experiments.push(surveyedOf(group.id, group.answers, cluster));
-        }
-        catch (error) {
-            missing.push(messageOf(error));
-        }
-    }
-    const users = new Map(answers.filter((answer) => answer.key === 'user').map(({ values: [uid = '', name = ''] }) => [uid, name]));
-    const accounting = answers.filter((answer) => answer.key === 'accounting').map(({ values: [row = ''] }) => accountRow(row, users));
-    return { experiments, missing, accounting: answers.some((answer) => answer.key === 'accounting-unknown') ? undefined : accounting };
-}
-/** The last bytes of some logs of an experiment by file name, without the secrets its jobs were given. */
-async function tailLogs(connection, cluster, id, files, bytes) {
-    const answers = await runChecked(connection, {
-        purpose: 'reading logs',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('expand_path', 'workdir', cluster.workdir), 'WORKDIR=$EXPANDED', call('tail_logs', id, String(bytes), ...files)],
-        deadlineSeconds: 120,
-    });
-    return new Map(answers.filter((answer) => answer.key === 'log').map(({ values: [file = '', text = ''] }) => [file, text.replace(/^\uFFFD+/, '')]));
-}
-function surveyedOf(id, answers, cluster) {
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const [file, text] = all('manifest')[0] ?? [];
-    if (file === undefined || text === undefined)
-        throw new Problem(`there is no manifest of ${id} on ${cluster.name}`);
-    const journals = new Map();
-    for (const [cell = '', line = ''] of all('journal'))
-        journals.set(Number(cell), [...(journals.get(Number(cell)) ?? []), line]);
-    return {
-        manifest: parseManifest(text, `${file} on ${cluster.name}`),
-        ledger: parseLedger(all('ledger').map(([line = '']) => line)),
-        journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
-        cells: new Map(all('cell').map(([cell = '', newest = '', step = '', savedAt = '', complete = '']) => [
-            Number(cell),
-            {
-                newest: newest || undefined,
-                newestStep: step === '' ? undefined : Number(step),
-                savedAt: savedAt === '' ? undefined : Number(savedAt),
-                completeFile: complete !== '',
-            },
-        ])),
-    };
-}
-function survey_headOf(text) {
-    try {
-        const head = JSON.parse(text);
-        return typeof head?.id === 'string' &&
-            typeof head.commit === 'string' &&
-            typeof head.name === 'string' &&
-            Array.isArray(head.pullRequests) &&
-            Array.isArray(head.overrides) &&
-            Array.isArray(head.chain)
-            ? head
-            : undefined;
-    }
-    catch {
-        return undefined; // a closer look at this one says what is wrong with it
-    }
-}
-function queueRow(row) {
-    const [job = '', cells = '', state = '', reason = '', start = '', node = '', dependency = '', name = ''] = row.split('|');
-    return { job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
-}
-function accountRow(row, users) {
-    const [id = '', name = '', state = '', exit = '', start = '', end = '', node = ''] = row.split('|');
-    const [job = '', cells = ''] = id.split('_');
-    const by = /^CANCELLED by (\d+)/.exec(state)?.[1];
-    return {
-        job,
-        cells: tasksOf(cells.replace(/[[\]]/g, '')),
-        name,
-        state: state.replace(/ by \d+$/, ''),
-        by: by === undefined ? undefined : users.get(by) || `user ${by}`,
-        exit,
-        start: secondsOf(start),
-        end: secondsOf(end),
-        node,
-    };
-}
-function secondsOf(text) {
-    return /^\d+$/.test(text) && text !== '0' ? Number(text) : undefined;
-}
-/** Task numbers of `3`, `0-7%4`, `1,5-6`, `0-10:2` (squeue(1), %K; sbatch(1), --array). */
-function tasksOf(text) {
-    return text
-        .replace(/%\d+$/, '')
-        .split(',')
-        .flatMap((part) => {
-        const [, from, to = from, stride = '1'] = /^(\d+)(?:-(\d+))?(?::(\d+))?$/.exec(part.trim()) ?? [];
-        if (from === undefined)
-            return [];
-        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
-        return Array.from({ length: Math.min(Math.max(length, 0), 5_000_000) }, (_, index) => Number(from) + index * Number(stride));
-    });
-}
-
-;// CONCATENATED MODULE: ./lib/chain/cost.js
-/**
- * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
- * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
- */
-function secondsOfTime(text) {
-    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
-    if (!match)
-        return undefined;
-    const [, days, a = '0', b, c] = match;
-    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
-    if (days !== undefined)
-        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
-    if (b === undefined)
-        return first * 60;
-    if (c === undefined)
-        return first * 60 + second;
-    return first * 3600 + second * 60 + third;
-}
-/** GPUs one task asks for, as far as its options say; 0 when they name none. */
-function gpusPerTask(slurm) {
-    const number = (name, otherwise) => {
-        const value = slurm.get(name);
-        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
-    };
-    const nodes = number('nodes', 1);
-    const gres = slurm.get('gres');
-    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
-    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
-}
-/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
-function countOf(text) {
-    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
-    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
-}
-/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
-function gpusInGres(text) {
-    return text
-        .split(',')
-        .map((part) => part.trim().replace(/\(.*\)$/, ''))
-        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
-        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
-}
-/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-function gpuHours(slurm, cells, steps) {
-    const time = slurm.get('time');
-    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/status.js
-
-
-/** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
-function statusOf(source) {
-    const { manifest, now, records } = source;
-    const numbers = manifest.cells.map((cell) => cell.cell);
-    const arrays = source.steps.toSorted((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
-    const steps = [];
-    const tasks = new Map(numbers.map((number) => [number, []]));
-    const journalOf = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.job)]));
-    for (const array of arrays) {
-        const rows = recordsOf(records, array.job, array.tag);
-        const counts = new Map();
-        let alive = false;
-        for (const number of array.cell === undefined ? numbers : [array.cell]) {
-            const journal = journalOf.get(number)?.get(array.job) ?? [];
-            const by = source.cancelled.get(array.job) ?? source.cancelled.get(`${array.job}_${number}`);
-            const state = taskState(rows, number, journal, by);
-            tasks.get(number)?.push({ step: array, state, ran: journal.length > 0 });
-            const words = state.kind === 'running' ? 'running' : stateWords(state, now);
-            counts.set(words, (counts.get(words) ?? 0) + 1);
-            alive ||= isAlive(state);
-        }
-        const { tag: _, ...rest } = array;
-        steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
-    }
-    const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
-    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
-    const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-    const last = Math.max(0, ...arrays.map((array) => array.step));
-    const states = [...tasks.values()].flat();
-    const unfinished = cells.filter((cell) => !cell.complete);
-    const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
-    const queued = states.filter(({ state }) => isAlive(state));
-    const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
-    const basis = {
-        at: now,
-        steps,
-        cells,
-        extendBy: Math.max(0, ...cells.map((cell) => cell.stepsShort ?? 0)),
-        missing: last > 0 ? Math.max(0, wanted - last) : 0,
-    };
-    if (unfinished.length === 0 && cells.length > 0)
-        return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
-    if (running.length > 0) {
-        const at = running.map(({ step }) => step.step);
-        const [low, high] = [Math.min(...at), Math.max(...at)];
-        return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
-    }
-    const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
-    if (next !== undefined)
-        return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
-    if (records.queue === undefined)
-        return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
-    const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
-    const failed = unfinished.find((cell) => cell.failed);
-    return failed
-        ? {
-            ...basis,
-            state: 'failed',
-            headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
-        }
-        : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
-}
-/** @param anyAlive whether anything of the chain is still to come */
-function cellStatus(source, number, tasks, anyAlive) {
-    const { manifest, now } = source;
-    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
-    const onDisk = source.cells.get(number);
-    const journal = source.journals.get(number) ?? [];
-    const done = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
-    const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
-    const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
-    // Once it is done, what later steps found is of no interest.
-    const last = begun.findLast(({ state, ran }) => ran && state.kind !== 'nothing left to do') ?? (complete ? undefined : begun.at(-1));
-    const running = begun.find(({ state }) => isAlive(state));
-    const next = tasks.find(({ state }) => isAlive(state));
-    const failed = !complete && last !== undefined && isFailure(last.state);
-    const current = running ?? (failed ? last : (next ?? last));
-    // Why a task was not started is in the log of the one before, which failed.
-    const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
-    // The cause, not what followed from it.
-    const shown = failed && running === undefined ? (told ?? current) : current;
-    const pace = paceOf(source, number, journal, tasks);
-    // A cell that was taken out of a chain that goes on is not waited for.
-    const out = anyAlive && next === undefined;
-    const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
-    return {
-        number,
-        newest: onDisk?.newest,
-        done,
-        nSteps,
-        complete,
-        words: complete
-            ? 'complete'
-            : shown === undefined
-                ? 'nothing was queued'
-                : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
-        failed,
-        log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
-        secondsLeft: left,
-        stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
-    };
-}
-/**
- * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
- * resumed says little by itself, because loading took most of its time.
- */
-function paceOf({ cells, manifest, now }, number, journal, tasks) {
-    const last = journal.at(-1);
-    const onDisk = cells.get(number);
-    const { offset } = manifest.checkpoints;
-    let sum = { gained: 0, seconds: 0 };
-    const first = (resumed) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
-    if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
-        const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
-        const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
-        const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
-        if (gained > 0 && seconds > 0)
-            sum = { gained, seconds };
-    }
-    for (const [index, line] of [...journal.entries()].reverse()) {
-        if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
-            continue;
-        const start = journal.slice(0, index).findLast((other) => other.event === 'start');
-        const gained = line.newestStep + offset - first(start?.resumeStep);
-        if (gained <= 0)
-            continue;
-        sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
-        break;
-    }
-    return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
-}
-/** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
-function stepsShort(manifest, secondsLeft, tasks, now) {
-    const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
-    const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    if (limit === undefined || limit === 0)
-        return undefined;
-    let room = 0;
-    for (const { state } of tasks) {
-        if (!isAlive(state))
-            continue;
-        room += state.kind === 'running' && state.since !== undefined ? Math.max(0, limit - (now - state.since)) : limit;
-    }
-    return Math.max(0, Math.ceil((secondsLeft - room) / limit));
-}
-
-;// CONCATENATED MODULE: ./lib/chain/plan.js
-function experimentDirectory(places, id) {
-    return `${places.workdir}/experiments/${id}`;
-}
-const NEW = { launch: 1, firstStep: 1, nonce: '0' };
-/**
- * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
- *
- * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
- * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
- */
-function planOf(experiment, places, name = NEW, behindTail = false) {
-    const { settings, cells } = experiment;
-    const { firstStep } = name;
-    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-    const submissions = [];
-    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
-        const first = step === firstStep;
-        if (settings.chain.scope === 'array' || (first && !behindTail)) {
-            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
-            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
-            continue;
-        }
-        const before = submissions.length - cells.length;
-        for (const { number } of cells) {
-            // The step before is one array when it is the first of a new chain.
-            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
-            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
-        }
-    }
-    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
-}
-/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
-function launchTag(id, { launch, nonce }) {
-    return `${id}.l${launch}-${nonce}`;
-}
-function submissionOf(experiment, places, name, step, array, after, cell) {
-    const { settings } = experiment;
-    const { chain } = settings;
-    const directory = experimentDirectory(places, experiment.id);
-    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
-    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
-    return {
-        step,
-        cell,
-        after,
-        tag,
-        environment: {
-            EXPERIMENT_ID: experiment.id,
-            EXPERIMENT_DIR: directory,
-            EXPERIMENT_COMMIT: experiment.commit,
-            CHAIN_STEP: String(step),
-            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
-            CHAIN_LAUNCH: String(name.launch),
-            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
-            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
-            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
-        },
-        arguments: [
-            ...resourceArguments(experiment),
-            `--job-name=${tag}`,
-            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
-            '--open-mode=append',
-            `--chdir=${directory}/code`,
-            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
-            '--export=ALL',
-            '--hold',
-            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
-            `--array=${array}`,
-        ],
-    };
-}
-/** `0-7%4`. */
-function arrayOf(cells, atATime) {
-    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
-    return `0-${cells - 1}${throttle}`;
-}
-/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
-function resourceArguments(experiment) {
-    return [...experiment.settings.slurm]
-        .filter(([name]) => name !== 'job-name')
-        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
-}
-/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
-function testArguments(experiment) {
-    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/limits.js
-/**
- * The submit limits that hold for a job, read from rows of the probe:
- *
- *   user DEFAULT_ACCOUNT
- *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
- *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
- *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
- *   partition NAME DEFAULT QOS
- *
- * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
- * What cannot be read is no limit here: the controller has the last word.
- */
-function submitLimits(rows, asked) {
-    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
-    const account = asked.account ?? of('user')[0]?.[0] ?? '';
-    const partitions = of('partition');
-    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
-    const associations = of('association');
-    // An association for the partition comes before the one for all of them.
-    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
-    const mine = own(partition) ?? own('');
-    const limits = [];
-    const add = (name, value, used) => {
-        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
-        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
-        if (match !== null && Number.isFinite(inUse))
-            limits.push({ name, most: Number(match[1]), used: inUse });
-    };
-    if (mine !== undefined) {
-        add(`MaxSubmitJobs in account ${account}`, mine[5]);
-        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
-    }
-    const seen = new Set();
-    for (let name = account; name !== '' && !seen.has(name);) {
-        seen.add(name);
-        const group = associations.find(([a, user]) => a === name && user === '');
-        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
-        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
-    }
-    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
-    for (const name of new Set([asked.qos ?? 'normal', partitionQos])) {
-        const qos = of('qos').find(([other]) => other === name);
-        if (qos === undefined)
-            continue;
-        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
-        if (/^\d+\(/.test(qos[2] ?? ''))
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
-        else
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
-    }
-    return limits;
-}
-/** The limits that so many more tasks would go over, tightest first. */
-function exceeded(limits, tasks) {
-    const room = (limit) => limit.most - limit.used;
-    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/probe.js
-
-
-
-
-
-
-/**
- * One round trip that changes nothing.
- * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
- * refuses, code on the cluster that is not the commit's
- */
-async function probe(connection, cluster, experiment, code) {
-    const answers = await runChecked(connection, {
-        purpose: 'looking at the cluster',
-        parts: ['probe'],
-        prelude: cluster.prelude,
-        calls: [call('probe', cluster.workdir, experiment.settings.save.path, code.name, experiment.id, ...testArguments(experiment))],
-        deadlineSeconds: 600,
-    });
-    const valuesOf = (key) => answers.find((answer) => answer.key === key)?.values ?? [];
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
-    const [workdir, save] = valuesOf('paths');
-    const [account = '', node = ''] = valuesOf('host');
-    const [maxArraySize = Number.NaN, maxJobCount = Number.NaN] = valuesOf('limits').map(Number);
-    if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize) || !Number.isInteger(maxJobCount)) {
-        throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
-    }
-    // MaxArraySize is one more than the highest task id (slurm.conf(5)).
-    if (experiment.cells.length > maxArraySize) {
-        throw new Problem(`the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`);
-    }
-    // Every task counts, waiting ones too (slurm.conf(5), MaxJobCount).
-    const { nJobs } = experiment.settings.chain;
-    const tasks = experiment.cells.length * nJobs;
-    if (tasks > maxJobCount) {
-        throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
-    }
-    const [file, text] = valuesOf('manifest');
-    const manifest = file === undefined || text === undefined ? undefined : parseManifest(text, `${file} on ${cluster.name}`);
-    if (manifest !== undefined && manifest.path !== experiment.path) {
-        throw new Problem(`${experiment.id} on ${cluster.name} is ${manifest.path}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
-    }
-    const asked = valuesOf('asked');
-    const option = (name, variable) => {
-        const written = experiment.settings.slurm.get(name);
-        return typeof written === 'string' ? written : asked[variable] || undefined;
-    };
-    const [outcome, said = ''] = valuesOf('test-only');
-    const stagedDigest = valuesOf('code')[0];
-    if (stagedDigest !== undefined && stagedDigest !== code.digest) {
-        throw new Problem(`${workdir}/code/${code.name} on ${cluster.name} is not the code of commit ${experiment.commit.slice(0, 12)}: its recorded digest is ${stagedDigest || 'missing'}, the commit's is ${code.digest}. Find out who changed it; once no job needs it, remove it and launch again`);
-    }
-    return {
-        places: { workdir, save },
-        account,
-        node,
-        slurm: valuesOf('slurm')[0] ?? '',
-        sbatchVariables: all('sbatch-variable'),
-        testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
-        limits: submitLimits(answers.filter((answer) => answer.key === 'limit').map((answer) => answer.values), { account: option('account', 0), partition: option('partition', 1), qos: option('qos', 2) }),
-        attempt: Number(valuesOf('attempt')[0] ?? 1),
-        codeStaged: stagedDigest !== undefined,
-        ledger: parseLedger(all('ledger')),
-        ledgerLines: all('ledger').length,
-        cellsDone: Number(valuesOf('complete')[0] ?? 0),
-        queued: answers.some((answer) => answer.key === 'queued'),
-        manifest,
-    };
-}
-/** sbatch's own words without the program's name in front of each line. */
-function tidy(said) {
-    return said
-        .split('\n')
-        .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
-        .filter((line) => line !== '')
-        .join('; ');
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/submit.js
-
-
-
-
-
-
-/**
- * The transaction of src/runtime/submit.sh, in one round trip.
- * @param onAnswer progress: `submitted step cell job`, `note text`, `waiting holder`
- * @param signal stops between two submissions and takes back what was queued
- * @throws Unknown when the connection broke: what was queued is then released or taken back over there, and the next launch sees which
- */
-async function submit_submit(connection, cluster, order, onAnswer, signal) {
-    const { experiment, plan, places } = order;
-    const reply = await runProgram(connection, {
-        purpose: 'submitting',
-        parts: ['lock', 'change', 'submit'],
-        prelude: cluster.prelude,
-        calls: [
-            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
-            call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
-            ...plan.submissions.map(stepCall),
-            call('submit_end', order.manifest, String(plan.submissions.length)),
-        ],
-        // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
-        deadlineSeconds: 900 + 120 * plan.submissions.length,
-        onAnswer,
-        signal,
-    });
-    const { answers } = reply;
-    const find = (key) => answers.find((answer) => answer.key === key)?.values;
-    const unknown = find('unknown');
-    if (unknown !== undefined)
-        throw new Unknown(`${connection.name}: ${unknown[0] ?? ''}. Nothing was released; the next launch settles what is there`);
-    const stuck = find('stuck');
-    if (stuck !== undefined)
-        return { kind: 'stuck', why: tidy(stuck[0] ?? ''), jobs: (stuck[1] ?? stuck[0] ?? '').split(' ') };
-    const refused = find('refused');
-    if (refused !== undefined)
-        return { kind: 'refused', why: tidy(refused[0] ?? '') };
-    const problem = find('problem');
-    if (problem !== undefined)
-        return { kind: 'refused', why: problem[0] ?? '' };
-    if (find('changed') !== undefined)
-        return { kind: 'changed' };
-    const alive = answers.filter((answer) => answer.key === 'alive');
-    if (alive.length > 0)
-        return { kind: 'alive', jobs: jobsOfRows(alive.map((answer) => answer.values[0] ?? '')) };
-    const held = find('held');
-    if (find('released') === undefined && held === undefined) {
-        throw new Unknown(`${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`);
-    }
-    const [cutAt, cutWhy = ''] = find('cut') ?? [];
-    const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
-    const kept = (step) => cut === undefined || step < cut.step;
-    const jobs = answers
-        .filter((answer) => answer.key === 'submitted')
-        .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
-        step: Number(step),
-        cell: cell === '' ? undefined : Number(cell),
-        job,
-        after: after.replaceAll(' ', ',') || undefined,
-        state: 'PENDING',
-    }))
-        .filter((job) => kept(job.step));
-    const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
-    if (jobs.length !== wanted) {
-        throw new Unknown(`${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
-    }
-    return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
-}
-function stepCall(submission) {
-    return call('submit_step', String(submission.step), submission.cell === undefined ? '' : String(submission.cell), submission.after === undefined ? '' : String(submission.after), submission.tag, ...Object.entries(submission.environment).map(([name, value]) => `${name}=${value}`), '--', ...submission.arguments);
-}
-/** Rows `base id|id|state|reason|dependency|name` of squeue, as queue_of in submit.sh prints them: one job each, by step. */
-function jobsOfRows(rows) {
-    const jobs = new Map();
-    for (const row of rows) {
-        const [job = '', , state = '', , dependency = '', name = ''] = row.split('|');
-        const [, step = '0', cell] = /\.s(\d+)(?:\.c(\d+))?$/.exec(name) ?? [];
-        // An array whose tasks differ shows several rows; one that runs says more than one that waits for its turn.
-        if (jobs.has(job) && state !== 'RUNNING')
-            continue;
-        jobs.set(job, {
-            step: Number(step),
-            cell: cell === undefined ? undefined : Number(cell),
-            job,
-            after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
-            state,
-        });
-    }
-    return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
-}
-// With more jobs than this a line to copy finds them by name instead of listing them.
-const MOST_IDS = 12;
-/** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
-function commandsFor(places, id, jobs) {
-    const ids = [...new Set(jobs.map((job) => job.job))];
-    const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
-    if (ids.length > MOST_IDS) {
-        return {
-            queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
-            log,
-            cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
-        };
-    }
-    return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
-}
-
-;// CONCATENATED MODULE: ./lib/commands/command.js
-
-
-
-/** What a report says of an experiment whatever the command was. */
-function reportBasis(manifest) {
-    const [first] = manifest.launches;
-    const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-    return {
-        id: manifest.id,
-        name: manifest.name,
-        commit: manifest.commit,
-        subject: manifest.subject,
-        path: manifest.path,
-        overrides: [...manifest.overrides, ...manifest.chain],
-        cluster: manifest.cluster || undefined,
-        slurm: manifest.slurm,
-        cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
-        steps,
-        gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
-        places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
-        wandb: manifest.wandb ?? undefined,
-        launcher: {
-            actor: first?.actor ?? '',
-            runUrl: first?.runUrl ?? '',
-            repository: manifest.repository,
-            at: first?.at ?? '',
-            pullRequest: first?.pullRequest,
-        },
-        later: manifest.launches.slice(1),
-        pullRequests: manifest.pullRequests,
-    };
-}
-/** The exact calls, for a report. */
-function submissionsOf(plan) {
-    return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
-}
-/** What a person should know about the code that goes to the cluster. */
-function notesOnCode(code) {
-    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
-    return [
-        ...(code.submodules.length > 0
-            ? [
-                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
-            ]
-            : []),
-        ...(code.lfsPointers.length > 0
-            ? [
-                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
-            ]
-            : []),
-    ];
-}
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
-function notesOnSettings(experiment, secrets) {
-    const { slurm, env, chain } = experiment.settings;
-    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
-    return [
-        ...(slurm.has('job-name')
-            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
-            : []),
-        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
-            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
-            : []),
-        ...(mode === 'offline'
-            ? [
-                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
-            ]
-            : []),
-    ];
-}
-
-;// CONCATENATED MODULE: ./lib/commands/status.js
-
-
-
-
-
-
-// What a comment has room for, and what a person reads.
-const LOGS_SHOWN = 3;
-const LOG_BYTES = 3000;
-/**
- * Looks at experiments that are on a cluster: one squeue call (in the listing) and one sacct call however many they are.
- * @param ids each with the path of the manifest beside its checkpoints, or ''
- * @param secrets values that must not be shown
- */
-async function status_status(connection, cluster, listing, ids, secrets) {
-    const seen = await survey(connection, cluster, ids);
-    const reports = [];
-    for (const experiment of seen.experiments) {
-        const chain = chainStatus(experiment, seen, listing);
-        const logs = await logsOf(connection, cluster, experiment.manifest.id, chain, [...secrets]);
-        reports.push(reportOf(experiment, chain, logs));
-    }
-    return { reports, problems: seen.missing };
-}
-/** The status of what a launch has just made or met; a look that fails hides nothing of the launch. */
-async function withStatus(connection, cluster, report) {
-    try {
-        const listing = await listExperiments(connection, cluster, 0);
-        const seen = await survey(connection, cluster, new Map([[report.id, '']]));
-        const [experiment] = seen.experiments;
-        if (experiment === undefined)
-            return report;
-        const chain = chainStatus(experiment, seen, listing);
-        // What there was before an extension belongs to the chain as well.
-        const commands = report.commands && commandsFor(placesOf(experiment.manifest), report.id, aliveJobs(chain));
-        return { ...report, commands, status: chain };
-    }
-    catch (error) {
-        return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
-    }
-}
-function chainStatus(experiment, seen, listing) {
-    return statusOf({
-        manifest: experiment.manifest,
-        steps: stepsOf(experiment),
-        cancelled: new Map(experiment.ledger
-            .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
-            .map((line) => [line.job, line.why ?? line.by?.split(' ')[0] ?? ''])),
-        journals: experiment.journals,
-        cells: experiment.cells,
-        records: { queue: listing.queue, accounting: seen.accounting },
-        now: listing.now,
-    });
-}
-/** The steps of the ledger; where that went with a purged workdir, those the journals name. */
-function stepsOf({ ledger, journals }) {
-    if (ledger.length > 0)
-        return releasedSteps(ledger).map(stepOfLine);
-    const lines = [...journals.values()].flat();
-    const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
-    return [...steps.values()];
-}
-function stepOfLine({ step, cell, job, after, tag }) {
-    return { step: step ?? 0, cell, job, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
-}
-async function logsOf(connection, cluster, id, chain, secrets) {
-    const files = chain.cells
-        .filter((cell) => cell.failed)
-        .flatMap((cell) => cell.log ?? [])
-        .slice(0, LOGS_SHOWN);
-    if (files.length === 0)
-        return [];
-    const tails = await tailLogs(connection, cluster, id, files, LOG_BYTES);
-    return [...tails].map(([file, text]) => ({ file, text: withoutSecrets(text, secrets) }));
-}
-/** Values of a character or two are no secrets, and taking them out would leave nothing to read. */
-function withoutSecrets(text, secrets) {
-    return secrets
-        .flatMap((secret) => secret.split(/\r?\n/))
-        .map((secret) => secret.trim())
-        .filter((secret) => secret.length >= 4)
-        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
-}
-function reportOf({ manifest }, chain, logs) {
-    const jobs = aliveJobs(chain);
-    return {
-        ...reportBasis(manifest),
-        command: 'status',
-        state: chain.state,
-        submissions: [],
-        jobs,
-        commands: jobs.length > 0 ? commandsFor(placesOf(manifest), manifest.id, jobs) : undefined,
-        status: chain,
-        logs,
-        notes: [],
-    };
-}
-function aliveJobs(chain) {
-    return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
-}
-function placesOf(manifest) {
-    return { workdir: manifest.workdir, save: manifest.save };
-}
-
 ;// CONCATENATED MODULE: ./lib/commands/cancel.js
 
 
@@ -79687,7 +79700,9 @@ async function cancel(connection, cluster, order) {
     const [report] = after.reports;
     if (report === undefined)
         throw new Problem(`${experiment.id} was cancelled; ${after.problems.join('; ')}`);
-    return { ...report, command: 'cancel', state: 'cancelled', notes: notesOn(order, rows, report) };
+    // What was not in the queue was not cancelled, least of all what is complete.
+    const state = rows.length === 0 ? report.state : 'cancelled';
+    return { ...report, command: 'cancel', state, notes: notesOn(order, rows, report) };
 }
 function notesOn({ step, cell, experiment }, rows, report) {
     if (rows.length === 0)
@@ -80003,9 +80018,10 @@ function execute(client, command, options, lostReason) {
  * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
  * the chains of another one.
  * @param token for git, to bring branches and tags the checkout lacks
+ * @param broad whether a directory means everything under it
  * @throws Problem when nothing answers to what was named
  */
-async function resolveTarget(listing, repo, repository, target, token) {
+async function resolveTarget(listing, repo, repository, target, token, broad) {
     const ours = listing.heads.filter((head) => head.repository === repository);
     switch (target.kind) {
         case 'live':
@@ -80013,7 +80029,7 @@ async function resolveTarget(listing, repo, repository, target, token) {
         case 'pull request':
             return ours.filter((head) => head.pullRequests.includes(target.number));
         case 'named': {
-            const found = await named(ours, repo, target.text.trim(), token);
+            const found = await named(ours, repo, target.text.trim(), token, broad);
             if (found.length > 0)
                 return found;
             throw new Problem(`there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
@@ -80022,17 +80038,20 @@ async function resolveTarget(listing, repo, repository, target, token) {
             return target;
     }
 }
-async function named(heads, repo, text, token) {
+async function named(heads, repo, text, token, broad) {
     const exactly = heads.filter((head) => head.id === text);
     if (exactly.length > 0)
         return exactly;
     // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
     const parts = text.split(/[/?#]/);
-    const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
-    if (byPart.length > 0)
-        return byPart;
-    const byPlace = heads.filter((head) => `${head.save}/`.startsWith(`${text.replace(/\/+$/, '')}/`));
-    if (text.startsWith('/') && byPlace.length > 0)
+    for (const same of [(part) => part, (part) => part.replace(/-\d+$/, '')]) {
+        const byPart = heads.filter((head) => parts.some((part) => same(part) === head.id));
+        if (byPart.length > 0)
+            return byPart;
+    }
+    const directory = text.replace(/\/+$/, '');
+    const byPlace = broad && directory.startsWith('/') ? heads.filter((head) => head.save.startsWith(`${directory}/`)) : [];
+    if (byPlace.length > 0)
         return byPlace;
     const byName = heads.filter((head) => head.name === text || head.path === text);
     if (byName.length > 0)
@@ -80054,9 +80073,16 @@ async function named(heads, repo, text, token) {
  */
 function theOne(heads, listing, what, near) {
     const prefer = (some, test) => (some.some(test) ? some.filter(test) : some);
-    const alive = prefer(heads, (head) => listing.queued.has(head.id));
-    const ours = prefer(alive, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
-    const [one, ...others] = prefer(ours, (head) => head.commit === near.commit);
+    // Asked from a pull request that has such a chain, no other one's is meant, whether it is in the queue or not.
+    const ours = prefer(heads, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
+    const alive = prefer(ours, (head) => listing.queued.has(head.id));
+    const nearest = prefer(alive, (head) => head.commit === near.commit);
+    const newest = Math.max(...nearest.map((head) => head.attempt));
+    const isAttemptOf = (head, other) => head.commit === other.commit && head.name === other.name && JSON.stringify(head.overrides) === JSON.stringify(other.overrides);
+    const [first] = nearest;
+    // Attempts of one experiment are told apart by their number, and the newest is meant.
+    const attempts = first !== undefined && nearest.every((head) => isAttemptOf(head, first));
+    const [one, ...others] = attempts ? nearest.filter((head) => head.attempt === newest) : nearest;
     if (one === undefined)
         throw new Problem(`there is nothing to ${what}`);
     if (others.length > 0)
@@ -80073,11 +80099,13 @@ function theOne(heads, listing, what, near) {
 const LATELY_MINUTES = 2 * 24 * 60;
 /**
  * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param known the names of all clusters of the repository, those that are not asked included
  * @param token for git, to bring branches and tags the checkout lacks
  * @param repository `owner/name`, whose experiments these are
+ * @returns whether any of them had something of it
  * @throws Problem when no cluster has any of what was named, or none could be asked
  */
-async function onClusters(clusters, credentials, repo, repository, target, token, progress, 
+async function onClusters(clusters, known, credentials, repo, repository, target, token, progress, 
 /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
 places, act) {
     if (clusters.length === 0)
@@ -80101,14 +80129,14 @@ places, act) {
                 // A path of checkpoints was written the way a person knows it.
                 const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
                 const expanded = records.places[index];
-                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token);
+                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token, places.length > 0);
             }
             catch (error) {
                 silent.push(messageOf(error));
                 continue;
             }
             // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
-            const here = heads.filter((head) => head.cluster === cluster.name || !clusters.some((other) => other.name === head.cluster));
+            const here = heads.filter((head) => head.cluster === cluster.name || !known.has(head.cluster));
             if (here.length === 0)
                 continue;
             found = true;
@@ -80122,8 +80150,7 @@ places, act) {
         throw new Problem([...new Set(silent)].join('\n'));
     for (const problem of silent)
         progress(problem);
-    if (!found && target.kind === 'pull request')
-        throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+    return found;
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/extend.js
@@ -80207,7 +80234,7 @@ function intentOf(order, seen, completing) {
     const ours = (launch) => launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
     const newest = asAttempt(order.experiment, seen.attempt);
     // A workflow run that is run again asks for what it has got already.
-    if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
+    if (mode === 'restart' && seen.manifest !== undefined && !seen.manifest.launches.some(ours)) {
         const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
         return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
     }
@@ -80373,6 +80400,9 @@ async function launchOver(connection, cluster, order, code, completing = true) {
 }
 /** @throws Problem when the record on the cluster is not of what is being launched */
 function refuseOther(found, expected, places, cluster) {
+    if (found.repository !== expected.repository) {
+        throw new Problem(`${expected.id} on ${cluster.name} was launched from ${found.repository}, which shares account, workdir and commit with ${expected.repository}. Give the experiment a name: of its own, or one of the repositories another workdir. Nothing was submitted`);
+    }
     const different = manifestDifferences(found, expected);
     if (different.length === 0)
         return;
@@ -80461,6 +80491,7 @@ async function plan(order) {
 
 ;// CONCATENATED MODULE: ./lib/commands/wait.js
 
+
 // Gently: what a person waits for takes hours, and the controller serves everybody.
 const FIRST_PAUSE_SECONDS = 10;
 const LONGEST_PAUSE_SECONDS = 300;
@@ -80468,18 +80499,28 @@ const LONGEST_PAUSE_SECONDS = 300;
  * Looks again and again until the chains have started or finished, with longer and longer pauses, and says so only when
  * something changed.
  * @param look one look at all of them
+ * @param wanted how many chains there are
  * @param timeoutSeconds after which it gives up waiting; the jobs go on
  */
-async function waitFor(goal, look, timeoutSeconds, signal, progress) {
+async function waitFor(goal, look, wanted, timeoutSeconds, signal, progress) {
     const end = Date.now() + timeoutSeconds * 1000;
     let said = '';
+    let reports = [];
     for (let pause = FIRST_PAUSE_SECONDS;; pause = Math.min(pause * 1.5, LONGEST_PAUSE_SECONDS)) {
-        const reports = await look();
-        const line = reports.map(renderLine).join('; ');
+        let line;
+        try {
+            reports = await look();
+            line = reports.map(renderLine).join('; ');
+        }
+        catch (error) {
+            // A login node that does not answer for a while ends no wait.
+            reports = [];
+            line = messageOf(error);
+        }
         if (line !== said)
             progress(line);
         said = line;
-        if (reports.every((report) => isReached(goal, report)))
+        if (reports.length === wanted && reports.every((report) => isReached(goal, report)))
             return { reports, how: 'reached' };
         if (signal.aborted)
             return { reports, how: 'interrupted' };
@@ -80487,6 +80528,8 @@ async function waitFor(goal, look, timeoutSeconds, signal, progress) {
         if (left <= 0)
             return { reports, how: 'timed out' };
         await sleep(Math.min(pause * 1000, left), signal);
+        if (signal.aborted)
+            return { reports, how: 'interrupted' };
     }
 }
 function isReached(goal, { status }) {
@@ -80499,8 +80542,6 @@ function isReached(goal, { status }) {
         case 'running':
             return goal === 'started';
         case 'waiting':
-            // Between two steps nothing runs, and the chain has started all the same.
-            return goal === 'started' && (status?.cells ?? []).some((cell) => cell.newest !== undefined);
         case 'unknown':
         case undefined:
             return false;
@@ -80527,23 +80568,28 @@ function sleep(milliseconds, signal) {
 
 
 /** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
-async function session_commitOf(api, name, { pullRequest, commit, command }, { allowForks }) {
+async function session_commitOf(api, name, { pullRequest, commit, command, label }, { allowForks }) {
     let { isFork } = pullRequest ?? {};
     let head = commit;
     if (pullRequest !== undefined && head === undefined) {
         const now = await headOf(api, name, pullRequest.number);
         [head, isFork] = [now.commit, now.isFork];
-        // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
-        if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
-            throw new Problem(`pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`);
-        }
     }
     if (pullRequest !== undefined && isFork && !allowForks) {
         throw new Problem(`pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
     }
+    // Whoever owns the fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in and what to run
+    // there. Only a label event that launches names the commit that was looked at.
+    if (isFork && !(command === 'launch' && label !== undefined)) {
+        throw new Problem(`pull request #${pullRequest?.number} comes from a fork: there only a label launches; for everything else run the workflow by hand with the input target or pr`);
+    }
     if (head === undefined)
         throw new Problem('the event names no commit');
     return head;
+}
+/** Was the pull request closed? Then nobody asked for anything, and most have nothing in the queue. */
+function isClosing({ pullRequest, label, command }) {
+    return command === 'cancel' && pullRequest?.head !== undefined && label === undefined;
 }
 /** Address of this workflow run. */
 function runUrl(name) {
@@ -80607,11 +80653,13 @@ async function perform(session, done, failed) {
             });
         case 'cancel': {
             const target = targetOf(request, false);
-            return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
+            // Nobody asked: the pull request was closed, and most have nothing in the queue then.
+            const closing = isClosing(request);
+            const act = async ({ connection, cluster, listing, heads }) => {
                 const queued = heads.filter((head) => listing.queued.has(head.id));
                 // Everything of a pull request, or the one chain that was named.
                 const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
-                const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
+                const chosen = closing || (all && queued.length > 0) ? queued : [theOne(heads, listing, 'cancel', near)];
                 for (const experiment of chosen) {
                     info(`cancelling ${experiment.id}`);
                     const { workdir } = listing;
@@ -80619,7 +80667,8 @@ async function perform(session, done, failed) {
                     const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
                     await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: perform_secretsOf(session.inputs) }));
                 }
-            });
+            };
+            return onFound(session, target, act, { mayBeNone: closing });
         }
         case 'extend':
             return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
@@ -80693,7 +80742,9 @@ function orderOf({ repo, inputs, credentials, signal, request, name }, experimen
 async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) {
     if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined))
         return;
-    const now = (await headOf(api, name, pullRequest.number)).commit;
+    const { commit: now, isOpen } = await headOf(api, name, pullRequest.number);
+    if (!isOpen)
+        throw new Problem(`pull request #${pullRequest.number} is closed. Nothing was submitted`);
     if (now !== commit) {
         throw new Problem(`pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`);
     }
@@ -80711,18 +80762,26 @@ function targetOf({ target, pullRequest, command }, whatever) {
         return { kind: 'live' };
     throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
-function onFound(session, target, act, places = []) {
+/** @param places see onClusters. @param mayBeNone whether a pull request that launched nothing is fine */
+async function onFound(session, target, act, { places = [], mayBeNone = false } = {}) {
     const { config, credentials, repo, name, request, inputs } = session;
     if (credentials === undefined)
         throw noKey(request);
     const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
     const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-    return onClusters(clusters, credentials, repo, `${name.owner}/${name.repo}`, target, inputs.token, (line) => info(line), places, act);
+    const known = new Set(config.clusters.keys());
+    const repository = `${name.owner}/${name.repo}`;
+    const progress = (line) => info(line);
+    const found = await onClusters(clusters, known, credentials, repo, repository, target, inputs.token, progress, places, act);
+    if (!found && target.kind === 'pull request' && !mayBeNone) {
+        throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+    }
 }
 function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
     const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
     return status_status(connection, cluster, listing, ids, perform_secretsOf(inputs));
 }
+/** Values that nobody is to see. */
 function perform_secretsOf(inputs) {
     return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
 }
@@ -80741,9 +80800,7 @@ async function waitForAll(session, reports, done) {
         }
         return seen;
     };
-    const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => info(line));
-    for (const report of waited.reports)
-        await done(report);
+    const waited = await waitFor(inputs.wait, look, ids.length, inputs.waitTimeout, signal, (line) => info(line));
     if (waited.how === 'timed out')
         warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
     if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
@@ -80758,6 +80815,9 @@ async function waitForAll(session, reports, done) {
             });
         }
     }
+    if (waited.how !== 'interrupted' || !inputs.cancelJobsOnCancel)
+        for (const report of waited.reports)
+            await done(report);
     if (waited.reports.some((report) => report.state === 'failed'))
         throw new Problem('a chain failed; its report says where');
 }
@@ -80778,7 +80838,7 @@ async function audit(session) {
         const result = await auditExperiments(connection, cluster, repo, targets, inputs.token, (line) => info(line));
         audits.push(...result.audits);
         costs.push(result.cost);
-    }, places);
+    }, { places });
     const sum = (of) => costs.reduce((total, cost) => total + of(cost), 0);
     return {
         audits,
@@ -80793,6 +80853,7 @@ async function audit(session) {
 }
 
 ;// CONCATENATED MODULE: ./lib/main.js
+
 
 
 
@@ -80840,17 +80901,23 @@ async function requestOrAnswer(runner, inputs) {
     }
     catch (error) {
         const { issue, comment } = github_context.payload;
-        if (!(error instanceof UnknownCommand) || issue === undefined || comment === undefined)
+        if (!(error instanceof Problem) || github_context.eventName !== 'issue_comment' || issue === undefined || comment === undefined)
             throw error;
         const api = apiWith(inputs.token);
         await requireWrite(api, github_context.repo, [String(comment['user']?.login ?? '')]);
         await answerUnknown(api, github_context.repo, issue.number, comment.id, error.message);
+        if (!(error instanceof UnknownCommand))
+            throw error;
         return { nothing: error.message };
     }
 }
 async function serve(inputs, request, signal) {
     const name = github_context.repo;
     const hasKey = inputs.sshKey.trim() !== '';
+    if (!hasKey && isClosing(request)) {
+        info('Nothing to do: without ssh-key nothing of this pull request was launched.');
+        return;
+    }
     if (!hasKey && request.command !== 'plan')
         throw noKey(request);
     if (inputs.token === '')
@@ -80874,7 +80941,8 @@ async function serve(inputs, request, signal) {
         const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
         const session = { inputs, request, signal, api, name, repo, commit, config, credentials };
         await perform(session, done, (problem) => problems.push(problem));
-        if (inputs.wait !== 'no' && reports.some((report) => report.command !== 'plan'))
+        // A schedule only looks.
+        if (inputs.wait !== 'no' && request.actors.length > 0 && reports.some((report) => report.command !== 'plan'))
             await waitForAll(session, reports, done);
     }
     catch (error) {
@@ -80883,7 +80951,7 @@ async function serve(inputs, request, signal) {
     // An audit has set its own.
     if (request.command !== 'audit')
         setOutputs(latest(reports), urls, problems.length > 0);
-    await answerRequest(api, name, request, problems);
+    await answerRequest(api, name, request, problems.map((problem) => withoutSecrets(messageOf(problem), perform_secretsOf(inputs))));
     for (const problem of problems)
         fail(problem);
 }

@@ -15,6 +15,7 @@ submit_limits() {
             -e "s/^QOS=([^( ]*).* GrpSubmitJobs=([^ ]*) .* User Limits=(.*[ =])?$(id -u)=\{[^}]* MaxSubmitJobsPU=([^ ]*) .*/qos|\1|\2|\4/p;t" \
             -e 's/^QOS=([^( ]*).* GrpSubmitJobs=([^ ]*) .*/qos|\1|\2|/p'
         timeout 20 sacctmgr -n -P show qos format=name,maxsubmitjobspu 2>/dev/null | sed 's/^/qos-limit|/'
+        timeout 20 sacctmgr -n -P show assoc "user=$(id -un)" format=account,defaultqos 2>/dev/null | sed 's/^/default-qos|/'
         timeout 30 scontrol -a -o show partition 2>/dev/null | sed -nE \
             's/^PartitionName=([^ ]*) .* Default=([^ ]*) QoS=([^ ]*) .*/partition|\1|\2|\3/p'
     )

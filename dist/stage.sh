@@ -69,6 +69,10 @@ stage_experiment() {
     fi
     if [ -d "$final" ]; then
         said=$(differences "$incoming" "$incoming.sha256" "$final")
+        # Jobs may add files beside the code; those of the commit must be what they were.
+        if [ -z "$said" ] && [ "$(sha256_of "$code.sha256")" = "$code_digest" ]; then
+            said=$(cd "$final/code" && grep -E '^\\?[0-9a-f]{64} ' "$code.sha256" | sha256sum -c --quiet - 2>&1 | head -n 5)
+        fi
         rm -rf "$incoming" "$incoming.sha256"
         if [ -n "$said" ]; then
             answer problem "$final on $(uname -n) is not what this launch has for the same EXPERIMENT_ID. Somebody edited it, or another version of the action made it. Put it right, or give the experiment a name: of its own or a new attempt (command restart)" "$said"

@@ -136,8 +136,13 @@ tail_logs() {
     fi
     for file; do
         [ -r "$dir/logs/$file" ] || continue
-        text=$(tail -c "$bytes" "$dir/logs/$file" | tr -d '\000')
+        # More than is shown, so that no secret is cut before it is found.
+        text=$(tail -c $((bytes + 20000)) "$dir/logs/$file" | tr -d '\000')
         for value in ${values[@]+"${values[@]}"}; do text=${text//"$value"/***}; done
+        if [ ${#text} -gt "$bytes" ]; then
+            text=${text: -bytes}
+            text=${text#*$'\n'}
+        fi
         answer log "$file" "$text"
     done
 }

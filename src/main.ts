@@ -5,12 +5,13 @@ import { type Api, apiWith, type RepoName, react, requireWrite } from './action/
 import { type Inputs, readInputs } from './action/inputs.ts';
 import { answerRequest, answerUnknown, fail, publish, setOutputs } from './action/publish.ts';
 import { type Request, type RunnerContext, requestOf } from './action/request.ts';
+import { withoutSecrets } from './commands/status.ts';
 import { ensureCommit, type Repo } from './experiment/git.ts';
 import { repoConfigAt } from './experiment/repo-config.ts';
-import { perform, waitForAll } from './perform.ts';
+import { perform, secretsOf, waitForAll } from './perform.ts';
 import { messageOf, Problem } from './problem.ts';
 import type { Report } from './report/report.ts';
-import { commitOf, noKey, type Session } from './session.ts';
+import { commitOf, isClosing, noKey, type Session } from './session.ts';
 
 /** One run of the action: inputs, request, command, report. Never throws; a failure is the failed step. */
 export async function run(): Promise<void> {
@@ -46,10 +47,11 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
     return requestOf(runner, inputs);
   } catch (error) {
     const { issue, comment } = context.payload;
-    if (!(error instanceof UnknownCommand) || issue === undefined || comment === undefined) throw error;
+    if (!(error instanceof Problem) || context.eventName !== 'issue_comment' || issue === undefined || comment === undefined) throw error;
     const api = apiWith(inputs.token);
     await requireWrite(api, context.repo, [String(comment['user']?.login ?? '')]);
     await answerUnknown(api, context.repo, issue.number, comment.id, error.message);
+    if (!(error instanceof UnknownCommand)) throw error;
     return { nothing: error.message };
   }
 }
@@ -57,6 +59,10 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
   const name: RepoName = context.repo;
   const hasKey = inputs.sshKey.trim() !== '';
+  if (!hasKey && isClosing(request)) {
+    core.info('Nothing to do: without ssh-key nothing of this pull request was launched.');
+    return;
+  }
   if (!hasKey && request.command !== 'plan') throw noKey(request);
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const api = apiWith(inputs.token);
@@ -77,13 +83,20 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
     const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
     const session: Session = { inputs, request, signal, api, name, repo, commit, config, credentials };
     await perform(session, done, (problem) => problems.push(problem));
-    if (inputs.wait !== 'no' && reports.some((report) => report.command !== 'plan')) await waitForAll(session, reports, done);
+    // A schedule only looks.
+    if (inputs.wait !== 'no' && request.actors.length > 0 && reports.some((report) => report.command !== 'plan'))
+      await waitForAll(session, reports, done);
   } catch (error) {
     problems.push(error);
   }
   // An audit has set its own.
   if (request.command !== 'audit') setOutputs(latest(reports), urls, problems.length > 0);
-  await answerRequest(api, name, request, problems);
+  await answerRequest(
+    api,
+    name,
+    request,
+    problems.map((problem) => withoutSecrets(messageOf(problem), secretsOf(inputs))),
+  );
   for (const problem of problems) fail(problem);
 }
 

@@ -18,7 +18,7 @@ import { waitFor } from './commands/wait.ts';
 import { type Experiment, findExperiment, isExperimentPath, loadExperiment, savePathsAt } from './experiment/experiment.ts';
 import { Problem } from './problem.ts';
 import type { Report } from './report/report.ts';
-import { noKey, runUrl, type Session } from './session.ts';
+import { isClosing, noKey, runUrl, type Session } from './session.ts';
 /**
  * Does what was asked for.
  * @param done takes each report as it comes
@@ -52,11 +52,13 @@ export async function perform(
       });
     case 'cancel': {
       const target = targetOf(request, false);
-      return onFound(session, target, async ({ connection, cluster, listing, heads }) => {
+      // Nobody asked: the pull request was closed, and most have nothing in the queue then.
+      const closing = isClosing(request);
+      const act = async ({ connection, cluster, listing, heads }: Found) => {
         const queued = heads.filter((head) => listing.queued.has(head.id));
         // Everything of a pull request, or the one chain that was named.
         const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
-        const chosen = all && queued.length > 0 ? queued : [theOne(heads, listing, 'cancel', near)];
+        const chosen = closing || (all && queued.length > 0) ? queued : [theOne(heads, listing, 'cancel', near)];
         for (const experiment of chosen) {
           core.info(`cancelling ${experiment.id}`);
           const { workdir } = listing;
@@ -64,7 +66,8 @@ export async function perform(
           const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
           await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: secretsOf(session.inputs) }));
         }
-      });
+      };
+      return onFound(session, target, act, { mayBeNone: closing });
     }
     case 'extend':
       return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
@@ -143,7 +146,8 @@ function orderOf({ repo, inputs, credentials, signal, request, name }: Session, 
 /** What was approved is the commit the event names; a push since then is not. */
 async function refuseMovedHead({ api, name, request: { pullRequest }, commit }: Session): Promise<void> {
   if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined)) return;
-  const now = (await headOf(api, name, pullRequest.number)).commit;
+  const { commit: now, isOpen } = await headOf(api, name, pullRequest.number);
+  if (!isOpen) throw new Problem(`pull request #${pullRequest.number} is closed. Nothing was submitted`);
   if (now !== commit) {
     throw new Problem(
       `pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`,
@@ -161,22 +165,24 @@ function targetOf({ target, pullRequest, command }: Request, whatever: boolean):
   throw new Problem(`say what to ${command}: give the input target, config or pr`);
 }
 
-function onFound(session: Session, target: Target, act: (found: Found) => Promise<void>, places: readonly string[] = []): Promise<void> {
+/** @param places see onClusters. @param mayBeNone whether a pull request that launched nothing is fine */
+async function onFound(
+  session: Session,
+  target: Target,
+  act: (found: Found) => Promise<void>,
+  { places = [], mayBeNone = false }: { readonly places?: readonly string[]; readonly mayBeNone?: boolean } = {},
+): Promise<void> {
   const { config, credentials, repo, name, request, inputs } = session;
   if (credentials === undefined) throw noKey(request);
   const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
   const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-  return onClusters(
-    clusters,
-    credentials,
-    repo,
-    `${name.owner}/${name.repo}`,
-    target,
-    inputs.token,
-    (line) => core.info(line),
-    places,
-    act,
-  );
+  const known = new Set(config.clusters.keys());
+  const repository = `${name.owner}/${name.repo}`;
+  const progress = (line: string) => core.info(line);
+  const found = await onClusters(clusters, known, credentials, repo, repository, target, inputs.token, progress, places, act);
+  if (!found && target.kind === 'pull request' && !mayBeNone) {
+    throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+  }
 }
 
 function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {
@@ -184,7 +190,8 @@ function statusOfFound({ inputs }: Session, { connection, cluster, listing, head
   return status(connection, cluster, listing, ids, secretsOf(inputs));
 }
 
-function secretsOf(inputs: Inputs): string[] {
+/** Values that nobody is to see. */
+export function secretsOf(inputs: Inputs): string[] {
   return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
 }
 
@@ -202,8 +209,7 @@ export async function waitForAll(session: Session, reports: readonly Report[], d
     }
     return seen;
   };
-  const waited = await waitFor(inputs.wait, look, inputs.waitTimeout, signal, (line) => core.info(line));
-  for (const report of waited.reports) await done(report);
+  const waited = await waitFor(inputs.wait, look, ids.length, inputs.waitTimeout, signal, (line) => core.info(line));
   if (waited.how === 'timed out') core.warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
   if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
     core.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
@@ -217,6 +223,7 @@ export async function waitForAll(session: Session, reports: readonly Report[], d
       });
     }
   }
+  if (waited.how !== 'interrupted' || !inputs.cancelJobsOnCancel) for (const report of waited.reports) await done(report);
   if (waited.reports.some((report) => report.state === 'failed')) throw new Problem('a chain failed; its report says where');
 }
 
@@ -241,7 +248,7 @@ async function audit(session: Session): Promise<{ readonly audits: readonly Audi
       audits.push(...result.audits);
       costs.push(result.cost);
     },
-    places,
+    { places },
   );
   const sum = (of: (cost: AuditCost) => number) => costs.reduce((total, cost) => total + of(cost), 0);
   return {

@@ -25,7 +25,7 @@ export interface Session {
 export async function commitOf(
   api: Api,
   name: RepoName,
-  { pullRequest, commit, command }: Request,
+  { pullRequest, commit, command, label }: Request,
   { allowForks }: Inputs,
 ): Promise<string> {
   let { isFork } = pullRequest ?? {};
@@ -33,20 +33,26 @@ export async function commitOf(
   if (pullRequest !== undefined && head === undefined) {
     const now = await headOf(api, name, pullRequest.number);
     [head, isFork] = [now.commit, now.isFork];
-    // A label event names the commit that was looked at; a comment does not, and whoever owns the fork may push in between.
-    if (isFork && allowForks && (command === 'launch' || command === 'restart')) {
-      throw new Problem(
-        `pull request #${pullRequest.number} comes from a fork: launch it with a label, which stands for the commit it was set at`,
-      );
-    }
   }
   if (pullRequest !== undefined && isFork && !allowForks) {
     throw new Problem(
       `pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`,
     );
   }
+  // Whoever owns the fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in and what to run
+  // there. Only a label event that launches names the commit that was looked at.
+  if (isFork && !(command === 'launch' && label !== undefined)) {
+    throw new Problem(
+      `pull request #${pullRequest?.number} comes from a fork: there only a label launches; for everything else run the workflow by hand with the input target or pr`,
+    );
+  }
   if (head === undefined) throw new Problem('the event names no commit');
   return head;
+}
+
+/** Was the pull request closed? Then nobody asked for anything, and most have nothing in the queue. */
+export function isClosing({ pullRequest, label, command }: Request): boolean {
+  return command === 'cancel' && pullRequest?.head !== undefined && label === undefined;
 }
 
 /** Address of this workflow run. */

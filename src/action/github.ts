@@ -48,10 +48,10 @@ export async function requireWrite(api: Api, name: RepoName, actors: readonly st
 }
 
 /** The head commit of a pull request as it is now, and whether that is in another repository. */
-export async function headOf(api: Api, name: RepoName, number: number): Promise<{ commit: string; isFork: boolean }> {
+export async function headOf(api: Api, name: RepoName, number: number): Promise<{ commit: string; isFork: boolean; isOpen: boolean }> {
   try {
-    const { head, base } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
-    return { commit: head.sha, isFork: head.repo?.id !== base.repo.id };
+    const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
+    return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
   } catch (error) {
     throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
   }

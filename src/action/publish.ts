@@ -70,7 +70,7 @@ async function publishCommitStatus(api: Api, name: RepoName, report: Report, com
 }
 
 /** The label goes, so that setting it again asks again; a comment shows how it went; a pull request says why something it asked for did not happen. */
-export async function answerRequest(api: Api, name: RepoName, request: Request, problems: readonly unknown[]): Promise<void> {
+export async function answerRequest(api: Api, name: RepoName, request: Request, problems: readonly string[]): Promise<void> {
   const number = request.pullRequest?.number;
   try {
     if (request.comment !== undefined) await react(api, name, request.comment, problems.length === 0 ? 'rocket' : 'confused');
@@ -79,7 +79,7 @@ export async function answerRequest(api: Api, name: RepoName, request: Request, 
     if (problems.length === 0) await deleteComment(api, name, number, PROBLEM_MARKER);
     else {
       const asked = request.label === undefined ? `/${request.command}` : `label ${request.label}`;
-      await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems.map(messageOf)));
+      await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems));
     }
   } catch (error) {
     core.warning(messageOf(error));

@@ -100,6 +100,8 @@ function ofPullRequest(
     actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
   };
   // Only a workflow that says so cancels what a closed pull request has in the queue.
+  if (action === 'closed' && inputs.command === 'cancel' && request.pullRequest.isFork)
+    return { nothing: 'what a fork launched is cancelled by hand: its configuration is not to be trusted' };
   if (action === 'closed' && inputs.command === 'cancel') return { ...request, ...askedOf('cancel', ''), label: undefined };
   // Only the label this event is about counts: every label starts a run of its own.
   const label = String(record(payload['label'])['name'] ?? '');

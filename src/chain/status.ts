@@ -154,7 +154,9 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
   const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
   const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
   // Once it is done, what later steps found is of no interest.
-  const last = begun.findLast(({ state, ran }) => ran && state.kind !== 'nothing left to do') ?? (complete ? undefined : begun.at(-1));
+  const last =
+    begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing left to do') ??
+    (complete ? undefined : begun.at(-1));
   const running = begun.find(({ state }) => isAlive(state));
   const next = tasks.find(({ state }) => isAlive(state));
   const failed = !complete && last !== undefined && isFailure(last.state);

@@ -17,6 +17,8 @@ export interface LedgerLine {
   /** Only where event is cancelled: who asked for it, and `done` where training was complete. Job may be `<id>_<cell>` there. */
   readonly by: string | undefined;
   readonly why: string | undefined;
+  /** Seconds since 1970, by the clock of the login node. */
+  readonly time: number | undefined;
 }
 
 const EVENTS: readonly string[] = ['submitted', 'cancelled', 'releasing', 'released'];
@@ -25,11 +27,12 @@ const EVENTS: readonly string[] = ['submitted', 'cancelled', 'releasing', 'relea
 export function parseLedger(lines: readonly string[]): LedgerLine[] {
   return lines.flatMap((line) => {
     const value = parseObject(line);
-    const { event, launch, job, step, cell, after, tag, by, why } = value;
+    const { event, launch, job, step, cell, after, tag, by, why, time } = value;
     if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
       return [];
     }
     const number = (one: unknown) => (typeof one === 'number' ? one : undefined);
+    const seconds = (one: string | undefined) => (one === undefined || Number.isNaN(Date.parse(one)) ? undefined : Date.parse(one) / 1000);
     const text = (one: unknown) => (typeof one === 'string' ? one : undefined);
     return {
       event: event as LedgerLine['event'],
@@ -41,6 +44,7 @@ export function parseLedger(lines: readonly string[]): LedgerLine[] {
       tag: text(tag),
       by: text(by),
       why: text(why),
+      time: seconds(text(time)),
     };
   });
 }

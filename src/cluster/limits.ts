@@ -13,6 +13,7 @@ export interface SubmitLimit {
  *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
  *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
  *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
+ *   default-qos ACCOUNT QOS
  *   partition NAME DEFAULT QOS
  *
  * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
@@ -31,6 +32,7 @@ export function submitLimits(
   const own = (wanted: string) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
   const mine = own(partition) ?? own('');
   const limits: SubmitLimit[] = [];
+  const defaultQos = of('default-qos').find(([a]) => a === account)?.[1] || 'normal';
   const add = (name: string, value: string | undefined, used?: number) => {
     const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
     const inUse = used ?? Number(match?.[2] ?? Number.NaN);
@@ -48,14 +50,18 @@ export function submitLimits(
     name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
   }
   const partitionQos = partitions.find(([name]) => name === partition)?.[2];
-  for (const name of new Set([asked.qos ?? 'normal', partitionQos])) {
+  for (const name of new Set([asked.qos ?? defaultQos, partitionQos])) {
     const qos = of('qos').find(([other]) => other === name);
     if (qos === undefined) continue;
     add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
     if (/^\d+\(/.test(qos[2] ?? '')) add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
     else add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
   }
-  return limits;
+  // A limit of the QOS takes the place of the association's (https://slurm.schedmd.com/resource_limits.html, Hierarchy).
+  const byQos = (kind: string) => limits.some(({ name }) => name.startsWith(kind) && name.includes(' of QOS '));
+  return limits.filter(
+    ({ name }) => name.includes(' of QOS ') || !(name.startsWith('MaxSubmitJobs') ? byQos('MaxSubmitJobs') : byQos('GrpSubmitJobs')),
+  );
 }
 
 /** The limits that so many more tasks would go over, tightest first. */

@@ -48,7 +48,9 @@ export async function cancel(connection: Connection, cluster: Cluster, order: Ca
   const after = await status(connection, cluster, listing, new Map([[experiment.id, '']]), order.secrets);
   const [report] = after.reports;
   if (report === undefined) throw new Problem(`${experiment.id} was cancelled; ${after.problems.join('; ')}`);
-  return { ...report, command: 'cancel', state: 'cancelled', notes: notesOn(order, rows, report) };
+  // What was not in the queue was not cancelled, least of all what is complete.
+  const state = rows.length === 0 ? report.state : 'cancelled';
+  return { ...report, command: 'cancel', state, notes: notesOn(order, rows, report) };
 }
 
 function notesOn({ step, cell, experiment }: CancelOrder, rows: readonly (readonly string[])[], report: Report): string[] {

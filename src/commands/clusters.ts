@@ -18,12 +18,15 @@ const LATELY_MINUTES = 2 * 24 * 60;
 
 /**
  * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
+ * @param known the names of all clusters of the repository, those that are not asked included
  * @param token for git, to bring branches and tags the checkout lacks
  * @param repository `owner/name`, whose experiments these are
+ * @returns whether any of them had something of it
  * @throws Problem when no cluster has any of what was named, or none could be asked
  */
 export async function onClusters(
   clusters: readonly Cluster[],
+  known: ReadonlySet<string>,
   credentials: Credentials,
   repo: Repo,
   repository: string,
@@ -33,7 +36,7 @@ export async function onClusters(
   /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
   places: readonly string[],
   act: (found: Found) => Promise<void>,
-): Promise<void> {
+): Promise<boolean> {
   if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
   // What could not be asked or has nothing of it only matters when no other cluster has it.
   const silent: string[] = [];
@@ -54,13 +57,20 @@ export async function onClusters(
         // A path of checkpoints was written the way a person knows it.
         const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
         const expanded = records.places[index];
-        heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token);
+        heads = await resolveTarget(
+          listing,
+          repo,
+          repository,
+          expanded === undefined ? target : { kind: 'named', text: expanded },
+          token,
+          places.length > 0,
+        );
       } catch (error) {
         silent.push(messageOf(error));
         continue;
       }
       // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
-      const here = heads.filter((head) => head.cluster === cluster.name || !clusters.some((other) => other.name === head.cluster));
+      const here = heads.filter((head) => head.cluster === cluster.name || !known.has(head.cluster));
       if (here.length === 0) continue;
       found = true;
       await act({ cluster, connection, listing, heads: here });
@@ -70,6 +80,5 @@ export async function onClusters(
   }
   if (!found && silent.length > 0) throw new Problem([...new Set(silent)].join('\n'));
   for (const problem of silent) progress(problem);
-  if (!found && target.kind === 'pull request')
-    throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
+  return found;
 }

@@ -79,7 +79,7 @@ function intentOf(order: LaunchOrder, seen: Probe, completing: boolean): Intent 
     launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
   const newest = asAttempt(order.experiment, seen.attempt);
   // A workflow run that is run again asks for what it has got already.
-  if (mode === 'restart' && seen.manifest !== undefined && !ours(seen.manifest.launches.at(-1))) {
+  if (mode === 'restart' && seen.manifest !== undefined && !seen.manifest.launches.some(ours)) {
     const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
     return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
   }
@@ -270,6 +270,11 @@ async function launchOver(
 
 /** @throws Problem when the record on the cluster is not of what is being launched */
 function refuseOther(found: Manifest, expected: Manifest, places: Places, cluster: Cluster): void {
+  if (found.repository !== expected.repository) {
+    throw new Problem(
+      `${expected.id} on ${cluster.name} was launched from ${found.repository}, which shares account, workdir and commit with ${expected.repository}. Give the experiment a name: of its own, or one of the repositories another workdir. Nothing was submitted`,
+    );
+  }
   const different = manifestDifferences(found, expected);
   if (different.length === 0) return;
   throw new Problem(

@@ -61,7 +61,7 @@ export async function withStatus(connection: Connection, cluster: Cluster, repor
 function chainStatus(experiment: Surveyed, seen: Survey, listing: Listing): ChainStatus {
   return statusOf({
     manifest: experiment.manifest,
-    steps: stepsOf(experiment),
+    steps: stepsOf(experiment, listing.now),
     cancelled: new Map(
       experiment.ledger
         .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
@@ -74,9 +74,13 @@ function chainStatus(experiment: Surveyed, seen: Survey, listing: Listing): Chai
   });
 }
 
-/** The steps of the ledger; where that went with a purged workdir, those the journals name. */
-function stepsOf({ ledger, journals }: Surveyed): LedgerStep[] {
-  if (ledger.length > 0) return releasedSteps(ledger).map(stepOfLine);
+/** The steps of the ledger up to when squeue was asked; where that went with a purged workdir, those the journals name. */
+function stepsOf({ ledger, journals }: Surveyed, asked: number): LedgerStep[] {
+  // What was queued since squeue was asked would seem to be gone.
+  if (ledger.length > 0)
+    return releasedSteps(ledger)
+      .filter((line) => line.time === undefined || line.time <= asked)
+      .map(stepOfLine);
   const lines = [...journals.values()].flat();
   const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
   return [...steps.values()];
@@ -108,6 +112,7 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
     .flatMap((secret) => secret.split(/\r?\n/))
     .map((secret) => secret.trim())
     .filter((secret) => secret.length >= 4)
+    .sort((a, b) => b.length - a.length) // one may be a part of another
     .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
 }
 

@@ -14,6 +14,7 @@ export type Target =
  * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
  * the chains of another one.
  * @param token for git, to bring branches and tags the checkout lacks
+ * @param broad whether a directory means everything under it
  * @throws Problem when nothing answers to what was named
  */
 export async function resolveTarget(
@@ -22,6 +23,7 @@ export async function resolveTarget(
   repository: string,
   target: Target,
   token: string,
+  broad: boolean,
 ): Promise<ExperimentHead[]> {
   const ours = listing.heads.filter((head) => head.repository === repository);
   switch (target.kind) {
@@ -30,7 +32,7 @@ export async function resolveTarget(
     case 'pull request':
       return ours.filter((head) => head.pullRequests.includes(target.number));
     case 'named': {
-      const found = await named(ours, repo, target.text.trim(), token);
+      const found = await named(ours, repo, target.text.trim(), token, broad);
       if (found.length > 0) return found;
       throw new Problem(
         `there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`,
@@ -41,15 +43,18 @@ export async function resolveTarget(
   }
 }
 
-async function named(heads: readonly ExperimentHead[], repo: Repo, text: string, token: string): Promise<ExperimentHead[]> {
+async function named(heads: readonly ExperimentHead[], repo: Repo, text: string, token: string, broad: boolean): Promise<ExperimentHead[]> {
   const exactly = heads.filter((head) => head.id === text);
   if (exactly.length > 0) return exactly;
   // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
   const parts = text.split(/[/?#]/);
-  const byPart = heads.filter((head) => parts.some((part) => part === head.id || part.replace(/-\d+$/, '') === head.id));
-  if (byPart.length > 0) return byPart;
-  const byPlace = heads.filter((head) => `${head.save}/`.startsWith(`${text.replace(/\/+$/, '')}/`));
-  if (text.startsWith('/') && byPlace.length > 0) return byPlace;
+  for (const same of [(part: string) => part, (part: string) => part.replace(/-\d+$/, '')]) {
+    const byPart = heads.filter((head) => parts.some((part) => same(part) === head.id));
+    if (byPart.length > 0) return byPart;
+  }
+  const directory = text.replace(/\/+$/, '');
+  const byPlace = broad && directory.startsWith('/') ? heads.filter((head) => head.save.startsWith(`${directory}/`)) : [];
+  if (byPlace.length > 0) return byPlace;
   const byName = heads.filter((head) => head.name === text || head.path === text);
   if (byName.length > 0) return byName;
   if (/^[0-9a-f]{4,40}$/.test(text)) {
@@ -74,9 +79,17 @@ export function theOne(
   near: { readonly commit: string; readonly pullRequest: number | undefined },
 ): ExperimentHead {
   const prefer = (some: readonly ExperimentHead[], test: (head: ExperimentHead) => boolean) => (some.some(test) ? some.filter(test) : some);
-  const alive = prefer(heads, (head) => listing.queued.has(head.id));
-  const ours = prefer(alive, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
-  const [one, ...others] = prefer(ours, (head) => head.commit === near.commit);
+  // Asked from a pull request that has such a chain, no other one's is meant, whether it is in the queue or not.
+  const ours = prefer(heads, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
+  const alive = prefer(ours, (head) => listing.queued.has(head.id));
+  const nearest = prefer(alive, (head) => head.commit === near.commit);
+  const newest = Math.max(...nearest.map((head) => head.attempt));
+  const isAttemptOf = (head: ExperimentHead, other: ExperimentHead) =>
+    head.commit === other.commit && head.name === other.name && JSON.stringify(head.overrides) === JSON.stringify(other.overrides);
+  const [first] = nearest;
+  // Attempts of one experiment are told apart by their number, and the newest is meant.
+  const attempts = first !== undefined && nearest.every((head) => isAttemptOf(head, first));
+  const [one, ...others] = attempts ? nearest.filter((head) => head.attempt === newest) : nearest;
   if (one === undefined) throw new Problem(`there is nothing to ${what}`);
   if (others.length > 0) throw new Problem(`say which chain to ${what}: ${[one, ...others].map((head) => head.id).join(', ')}`);
   return one;

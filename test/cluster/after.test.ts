@@ -1,6 +1,6 @@
 // After the launch: status, extend and cancel by comment, label, dispatch and schedule, on the real cluster and the GitHub server.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
@@ -335,4 +335,71 @@ test('waiting says only what changed, ends when the chain has, and leaves the jo
   const started = await long.dispatch({ command: 'extend', target: id, wait: 'started' });
   assert.equal(started.outputs['state'], 'running', started.log);
   await long.dispatch({ command: 'cancel', target: id });
+});
+
+test("another pull request's chain of the same name is out of reach, also once one's own has ended", async () => {
+  const lab = await newLab('mine2', { nSteps: 40_000 });
+  const first = lab.openPull();
+  const theirs = (await lab.label(first, 'launch:mine2')).outputs['experiment-id'] ?? '';
+  lab.commit({ 'configs/mine2.yaml': regression(lab, { name: 'mine2', nSteps: 20, secondsPerStep: 0.002 }) });
+  const second = lab.openPull();
+  const launched = await lab.label(second, 'launch:mine2');
+  await endOf(cluster, (launched.outputs['job-ids'] ?? '').split(','));
+  for (const command of ['/cancel mine2', '/extend mine2', '/cancel']) await lab.comment(second, command);
+  assert.equal(queueOf(theirs).length, 2);
+  await lab.comment(first, `/cancel ${theirs}`);
+  assert.deepEqual(queueOf(theirs), []);
+});
+
+test('on the pull request of a fork only a label that launches is heard, whatever the configuration at its head says', async () => {
+  const lab = await newLab('forked');
+  const allow = { inputs: { 'unsafe-allow-forks': 'true' } };
+  const canary = join(cluster.CLUSTER_DIR, 'home/forked-canary');
+  const config = readFileSync(join(lab.workspace, '.github/slurm-chain.yml'), 'utf8').replace(/\}\}/, `, "prelude": "touch ${canary}"}}`);
+  lab.commit({ '.github/slurm-chain.yml': config });
+  const fork = { ...lab.openPull(), fork: true };
+  lab.hub.pulls.splice(-1, 1, fork);
+  for (const body of ['/status', '/cancel', '/extend', '/audit', '/plan forked', '/launch forked']) {
+    const result = await lab.comment(fork, body, allow);
+    assert.match(result.errors[0] ?? '', /comes from a fork: there only a label launches/, body);
+  }
+  assert.match((await lab.closePull(fork, false, { inputs: { command: 'cancel', ...allow.inputs } })).log, /Nothing to do/);
+  assert.ok(!existsSync(canary), 'nothing of it ran');
+});
+
+test('closing a pull request that has nothing in the queue says nothing and changes nothing', async () => {
+  const lab = await newLab('quiet', { nSteps: 20, secondsPerStep: 0.002 });
+  const empty = lab.openPull();
+  const nothing = await lab.closePull(empty, false, { inputs: { command: 'cancel' } });
+  assert.equal(nothing.code, 0, nothing.log);
+  const pull = lab.openPull();
+  const launched = await lab.label(pull, 'launch:quiet');
+  await endOf(cluster, (launched.outputs['job-ids'] ?? '').split(','));
+  await lab.label(pull, 'chain:status');
+  const before = [lab.hub.statuses[0]?.state, lab.hub.comments.length];
+  const closed = await lab.closePull(pull, false, { inputs: { command: 'cancel' } });
+  assert.equal(closed.code, 0, closed.log);
+  assert.deepEqual([lab.hub.statuses[0]?.state, lab.hub.comments.length], before);
+  assert.equal(before[0], 'success');
+});
+
+test('a command that is not well-formed is answered, to those who may ask', async () => {
+  const lab = await newLab('malformed');
+  const pull = lab.openPull();
+  const result = await lab.comment(pull, '/launch one two');
+  assert.equal(result.code, 1);
+  assert.deepEqual(reactions(lab), ['confused']);
+  assert.match(lab.hub.comments.find((one) => one.author !== 'alice')?.body ?? '', /takes one experiment/);
+});
+
+test('an extension does not run code that was changed under the chain', async () => {
+  const lab = await newLab('patched', { nSteps: 40_000 });
+  const id = (await lab.dispatch({ config: 'patched' })).outputs['experiment-id'] ?? '';
+  const file = `${lab.workdir}/experiments/${id}/code/train.py`;
+  asUser(cluster, `cp ${file} ${file}.new && chmod u+w ${file}.new && echo '# hot patch' >> ${file}.new && mv -f ${file}.new ${file}`);
+  const result = await lab.dispatch({ command: 'extend', target: id });
+  assert.equal(result.code, 1, result.log);
+  assert.match(result.errors[0] ?? '', /is not what this launch has[\s\S]*train\.py: FAILED/);
+  assert.equal(queueOf(id).length, 2);
+  await lab.dispatch({ command: 'cancel', target: id });
 });
