@@ -77219,18 +77219,20 @@ function isLaunch(value) {
 /** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
 function manifestDifferences(found, expected) {
     const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
-    return differences(found, wanted, '');
+    const fields = Object.entries(wanted).flatMap(([key, value]) => fieldDifferences(found[key], value, key));
+    return fields
+        .slice(0, SHOWN)
+        .map(({ path, a, b }) => `${path} is ${JSON.stringify(a) ?? 'missing'} in the manifest and ${JSON.stringify(b) ?? 'not there'} at the commit`);
 }
 const SHOWN = 5;
-function differences(found, wanted, path) {
-    if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
-        const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+/** Every field that the two have differently, by its path. */
+function fieldDifferences(a, b, path = '') {
+    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
         const at = (value, key) => value[key];
-        return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+        return [...keys].flatMap((key) => fieldDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
     }
-    if (found === wanted)
-        return [];
-    return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
+    return a === b ? [] : [{ path, a, b }];
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/limits.js
@@ -78936,23 +78938,17 @@ function readManifests(found) {
     }
     const [one, other] = readable;
     if (one !== undefined && other !== undefined && one.text !== other.text) {
-        const fields = jsonDifferences(one.manifest, other.manifest, '');
-        const shown = fields.slice(0, 5).map(({ path, a, b }) => `${path} is ${b} in ${other.file} and ${a} in ${one.file}`);
+        const fields = fieldDifferences(one.manifest, other.manifest);
+        const shown = fields
+            .slice(0, 5)
+            .map(({ path, a, b }) => `${path} is ${shownValue(b)} in ${other.file} and ${shownValue(a)} in ${one.file}`);
         changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
     }
     return { readable, changed };
 }
-function jsonDifferences(a, b, path) {
-    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
-        const at = (value, key) => value[key];
-        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
-        return [...keys].flatMap((key) => jsonDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
-    }
-    const shown = (value) => {
-        const text = JSON.stringify(value) ?? 'not there';
-        return text.length > 100 ? `${text.slice(0, 99)}…` : text;
-    };
-    return a === b ? [] : [{ path, a: shown(a), b: shown(b) }];
+function shownValue(value) {
+    const text = JSON.stringify(value) ?? 'not there';
+    return text.length > 100 ? `${text.slice(0, 99)}…` : text;
 }
 const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
 const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
@@ -80026,6 +80022,8 @@ async function resolveTarget(listing, repo, repository, target, token, broad) {
     switch (target.kind) {
         case 'live':
             return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
+        case 'ids':
+            return ours.filter((head) => target.ids.has(head.id));
         case 'pull request':
             return ours.filter((head) => head.pullRequests.includes(target.number));
         case 'named': {
@@ -80788,32 +80786,28 @@ function perform_secretsOf(inputs) {
 /** Waits for what was launched or looked at, and says at the end how it stands. */
 async function waitForAll(session, reports, done) {
     const { inputs, signal } = session;
-    const ids = [...new Set(reports.map((report) => report.id))];
-    if (inputs.wait === 'no' || ids.length === 0)
+    const ids = new Set(reports.map((report) => report.id));
+    if (inputs.wait === 'no' || ids.size === 0)
         return;
     const look = async () => {
         const seen = [];
-        for (const id of ids) {
-            await onFound(session, { kind: 'named', text: id }, async (found) => {
-                seen.push(...(await statusOfFound(session, found)).reports);
-            });
-        }
+        await onFound(session, { kind: 'ids', ids }, async (found) => {
+            seen.push(...(await statusOfFound(session, found)).reports);
+        });
         return seen;
     };
-    const waited = await waitFor(inputs.wait, look, ids.length, inputs.waitTimeout, signal, (line) => info(line));
+    const waited = await waitFor(inputs.wait, look, ids.size, inputs.waitTimeout, signal, (line) => info(line));
     if (waited.how === 'timed out')
         warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
     if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
         warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
         const by = `cancelled workflow run ${runUrl(session.name)}`;
-        for (const id of ids) {
-            await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
-                for (const experiment of heads) {
-                    const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: perform_secretsOf(inputs) };
-                    await done(await cancel(connection, cluster, order));
-                }
-            });
-        }
+        await onFound(session, { kind: 'ids', ids }, async ({ connection, cluster, listing, heads }) => {
+            for (const experiment of heads) {
+                const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: perform_secretsOf(inputs) };
+                await done(await cancel(connection, cluster, order));
+            }
+        });
     }
     if (waited.how !== 'interrupted' || !inputs.cancelJobsOnCancel)
         for (const report of waited.reports)

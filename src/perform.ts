@@ -19,6 +19,7 @@ import { type Experiment, findExperiment, isExperimentPath, loadExperiment, save
 import { Problem } from './problem.ts';
 import type { Report } from './report/report.ts';
 import { isClosing, noKey, runUrl, type Session } from './session.ts';
+
 /**
  * Does what was asked for.
  * @param done takes each report as it comes
@@ -198,30 +199,26 @@ export function secretsOf(inputs: Inputs): string[] {
 /** Waits for what was launched or looked at, and says at the end how it stands. */
 export async function waitForAll(session: Session, reports: readonly Report[], done: (report: Report) => Promise<void>): Promise<void> {
   const { inputs, signal } = session;
-  const ids = [...new Set(reports.map((report) => report.id))];
-  if (inputs.wait === 'no' || ids.length === 0) return;
+  const ids = new Set(reports.map((report) => report.id));
+  if (inputs.wait === 'no' || ids.size === 0) return;
   const look = async () => {
     const seen: Report[] = [];
-    for (const id of ids) {
-      await onFound(session, { kind: 'named', text: id }, async (found) => {
-        seen.push(...(await statusOfFound(session, found)).reports);
-      });
-    }
+    await onFound(session, { kind: 'ids', ids }, async (found) => {
+      seen.push(...(await statusOfFound(session, found)).reports);
+    });
     return seen;
   };
-  const waited = await waitFor(inputs.wait, look, ids.length, inputs.waitTimeout, signal, (line) => core.info(line));
+  const waited = await waitFor(inputs.wait, look, ids.size, inputs.waitTimeout, signal, (line) => core.info(line));
   if (waited.how === 'timed out') core.warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
   if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
     core.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
     const by = `cancelled workflow run ${runUrl(session.name)}`;
-    for (const id of ids) {
-      await onFound(session, { kind: 'named', text: id }, async ({ connection, cluster, listing, heads }) => {
-        for (const experiment of heads) {
-          const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
-          await done(await cancel(connection, cluster, order));
-        }
-      });
-    }
+    await onFound(session, { kind: 'ids', ids }, async ({ connection, cluster, listing, heads }) => {
+      for (const experiment of heads) {
+        const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
+        await done(await cancel(connection, cluster, order));
+      }
+    });
   }
   if (waited.how !== 'interrupted' || !inputs.cancelJobsOnCancel) for (const report of waited.reports) await done(report);
   if (waited.reports.some((report) => report.state === 'failed')) throw new Problem('a chain failed; its report says where');

@@ -186,17 +186,30 @@ function isLaunch(value: unknown): boolean {
 /** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
 export function manifestDifferences(found: Manifest, expected: Manifest): string[] {
   const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
-  return differences(found, wanted, '');
+  const fields = Object.entries(wanted).flatMap(([key, value]) => fieldDifferences(found[key as keyof Manifest], value, key));
+  return fields
+    .slice(0, SHOWN)
+    .map(
+      ({ path, a, b }) =>
+        `${path} is ${JSON.stringify(a) ?? 'missing'} in the manifest and ${JSON.stringify(b) ?? 'not there'} at the commit`,
+    );
 }
 
 const SHOWN = 5;
 
-function differences(found: unknown, wanted: unknown, path: string): string[] {
-  if (typeof wanted === 'object' && wanted !== null && typeof found === 'object' && found !== null) {
-    const keys = new Set([...Object.keys(wanted), ...(path === '' ? [] : Object.keys(found))]);
+/** A field that two JSON values have differently; undefined where one lacks it. */
+export interface FieldDifference {
+  readonly path: string;
+  readonly a: unknown;
+  readonly b: unknown;
+}
+
+/** Every field that the two have differently, by its path. */
+export function fieldDifferences(a: unknown, b: unknown, path = ''): FieldDifference[] {
+  if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
     const at = (value: object, key: string): unknown => (value as Record<string, unknown>)[key];
-    return [...keys].flatMap((key) => differences(at(found, key), at(wanted, key), path === '' ? key : `${path}.${key}`)).slice(0, SHOWN);
+    const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+    return [...keys].flatMap((key) => fieldDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
   }
-  if (found === wanted) return [];
-  return [`${path} is ${JSON.stringify(found) ?? 'missing'} in the manifest and ${JSON.stringify(wanted) ?? 'not there'} at the commit`];
+  return a === b ? [] : [{ path, a, b }];
 }

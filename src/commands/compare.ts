@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Manifest, parseManifest } from '../chain/manifest.ts';
+import { fieldDifferences, type Manifest, parseManifest } from '../chain/manifest.ts';
 import { filesOf } from '../chain/task.ts';
 import { type AuditTarget, type Found, NONE, type StagedCode, said } from '../cluster/records.ts';
 import { JOB_SCRIPT } from '../cluster/stage.ts';
@@ -32,8 +32,10 @@ export function readManifests(found: Found): Copies {
   }
   const [one, other] = readable;
   if (one !== undefined && other !== undefined && one.text !== other.text) {
-    const fields = jsonDifferences(one.manifest, other.manifest, '');
-    const shown = fields.slice(0, 5).map(({ path, a, b }) => `${path} is ${b} in ${other.file} and ${a} in ${one.file}`);
+    const fields = fieldDifferences(one.manifest, other.manifest);
+    const shown = fields
+      .slice(0, 5)
+      .map(({ path, a, b }) => `${path} is ${shownValue(b)} in ${other.file} and ${shownValue(a)} in ${one.file}`);
     changed.push(
       ...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]),
       ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []),
@@ -42,17 +44,9 @@ export function readManifests(found: Found): Copies {
   return { readable, changed };
 }
 
-function jsonDifferences(a: unknown, b: unknown, path: string): { path: string; a: string; b: string }[] {
-  if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
-    const at = (value: object, key: string): unknown => (value as Record<string, unknown>)[key];
-    const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
-    return [...keys].flatMap((key) => jsonDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
-  }
-  const shown = (value: unknown) => {
-    const text = JSON.stringify(value) ?? 'not there';
-    return text.length > 100 ? `${text.slice(0, 99)}…` : text;
-  };
-  return a === b ? [] : [{ path, a: shown(a), b: shown(b) }];
+function shownValue(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'not there';
+  return text.length > 100 ? `${text.slice(0, 99)}…` : text;
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');

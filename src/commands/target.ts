@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 export type Target =
   /** Everything that is in the queue or was until lately. */
   | { readonly kind: 'live' }
+  | { readonly kind: 'ids'; readonly ids: ReadonlySet<string> }
   | { readonly kind: 'pull request'; readonly number: number }
   /** An EXPERIMENT_ID, a name, a commit, branch or tag, a W&B run id or address, a path of checkpoints. */
   | { readonly kind: 'named'; readonly text: string };
@@ -29,6 +30,8 @@ export async function resolveTarget(
   switch (target.kind) {
     case 'live':
       return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
+    case 'ids':
+      return ours.filter((head) => target.ids.has(head.id));
     case 'pull request':
       return ours.filter((head) => head.pullRequests.includes(target.number));
     case 'named': {
