@@ -5,13 +5,13 @@ import { type Api, apiWith, type RepoName, react, requireWrite } from './action/
 import { type Inputs, readInputs } from './action/inputs.ts';
 import { answerRequest, answerUnknown, fail, publish, setOutputs } from './action/publish.ts';
 import { type Request, type RunnerContext, requestOf } from './action/request.ts';
+import { commitOf, isClosing, noKey, type Session } from './action/session.ts';
+import { messageOf, Problem } from './base/problem.ts';
+import { perform, secretsOf, waitForAll } from './commands/perform.ts';
 import { withoutSecrets } from './commands/status.ts';
-import { ensureCommit, type Repo } from './experiment/git.ts';
 import { repoConfigAt } from './experiment/repo-config.ts';
-import { perform, secretsOf, waitForAll } from './perform.ts';
-import { messageOf, Problem } from './problem.ts';
+import { ensureCommit, type Repo } from './repo/git.ts';
 import type { Report } from './report/report.ts';
-import { commitOf, isClosing, noKey, type Session } from './session.ts';
 
 /** One run of the action: inputs, request, command, report. Never throws; a failure is the failed step. */
 export async function run(): Promise<void> {

@@ -1,6 +1,6 @@
+import { Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
 import { type Override, parseOverrides } from '../experiment/overrides.ts';
-import { didYouMean } from '../experiment/spelling.ts';
-import { Problem } from '../problem.ts';
 import { COMMANDS, type Command } from './inputs.ts';
 
 /** What a comment or a label asks for, beside who and where. */
@@ -11,7 +11,7 @@ export interface Asked {
   /** What is there already: an id, a name, a commit, a path; see src/commands/target.ts. */
   readonly target: string | undefined;
   /** cancel: only this step, only this cell. */
-  readonly step: number | undefined;
+  readonly job: number | undefined;
   readonly cell: number | undefined;
   readonly overrides: readonly Override[];
 }
@@ -22,7 +22,7 @@ export const COMMENT_FORMS: readonly (readonly [string, string])[] = [
   ['/plan NAME [path=value …]', 'say what a launch would do'],
   ['/status [WHAT]', 'look again and bring the comments up to date'],
   ['/extend [WHAT] [N]', 'add N steps (1) to a chain'],
-  ['/cancel [WHAT] [step=K] [cell=K]', 'take a chain out of the queue; the checkpoints stay'],
+  ['/cancel [WHAT] [job=K] [cell=K]', 'take a chain out of the queue; the checkpoints stay'],
   ['/restart NAME', 'begin a new attempt, with directories and W&B runs of its own'],
   ['/audit [WHAT]', 'check what made the checkpoints'],
 ];
@@ -53,7 +53,7 @@ export function askedOf(command: Command, rest: string): Asked {
   const given = parseOverrides(words.slice(plain.length).join(' '));
   const take = (path: string) => given.find((override) => override.path === path)?.value;
   const others = (...ours: string[]) => given.filter((override) => !ours.includes(override.path));
-  const nothing = { called: undefined, target: undefined, step: undefined, cell: undefined, overrides: [] };
+  const nothing = { called: undefined, target: undefined, job: undefined, cell: undefined, overrides: [] };
   switch (command) {
     case 'launch':
     case 'plan':
@@ -71,8 +71,14 @@ export function askedOf(command: Command, rest: string): Asked {
       return { ...nothing, command, target: targets[0], overrides: [length(number ?? '1')] };
     }
     case 'cancel':
-      if (plain.length > 1 || others('step', 'cell').length > 0) throw new Problem(`/cancel takes one chain: ${formOf(command)}`);
-      return { ...nothing, command, target: plain[0], step: whole('step', take('step'), 1), cell: whole('cell', take('cell'), 0) };
+      if (plain.length > 1 || others('job', 'step', 'cell').length > 0) throw new Problem(`/cancel takes one chain: ${formOf(command)}`);
+      return {
+        ...nothing,
+        command,
+        target: plain[0],
+        job: whole('job', take('job') ?? take('step'), 1),
+        cell: whole('cell', take('cell'), 0),
+      };
     case 'status':
     case 'audit':
       if (words.length > 1) throw new Problem(`/${command} takes one thing to look at: ${formOf(command)}`);

@@ -1,6 +1,6 @@
 import { getOctokit } from '@actions/github';
 import { retry } from '@octokit/plugin-retry';
-import { messageOf, Problem } from '../problem.ts';
+import { messageOf, Problem } from '../base/problem.ts';
 
 export type Api = ReturnType<typeof getOctokit>;
 
@@ -48,7 +48,11 @@ export async function requireWrite(api: Api, name: RepoName, actors: readonly st
 }
 
 /** The head commit of a pull request as it is now, and whether that is in another repository. */
-export async function headOf(api: Api, name: RepoName, number: number): Promise<{ commit: string; isFork: boolean; isOpen: boolean }> {
+export async function pullRequestHead(
+  api: Api,
+  name: RepoName,
+  number: number,
+): Promise<{ commit: string; isFork: boolean; isOpen: boolean }> {
   try {
     const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
     return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };

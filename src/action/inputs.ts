@@ -1,8 +1,8 @@
 import * as core from '@actions/core';
+import { Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
 import { type Override, parseOverrides } from '../experiment/overrides.ts';
 import { checkVariableName } from '../experiment/settings.ts';
-import { didYouMean } from '../experiment/spelling.ts';
-import { Problem } from '../problem.ts';
 
 /** The inputs of action.yml, checked. */
 export interface Inputs {
@@ -10,7 +10,7 @@ export interface Inputs {
   readonly config: string;
   /** What status, extend, cancel and audit are about. */
   readonly target: string;
-  readonly step: number | undefined;
+  readonly job: number | undefined;
   readonly cell: number | undefined;
   readonly overrides: readonly Override[];
   readonly pr: number | undefined;
@@ -61,7 +61,7 @@ export function readInputs(): Inputs {
     command,
     config: core.getInput('config'),
     target: core.getInput('target'),
-    step: wholeNumber('step', 1),
+    job: wholeNumber('job', 1) ?? wholeNumber('step', 1),
     cell: wholeNumber('cell', 0),
     overrides,
     pr: pullRequestNumber(core.getInput('pr')),

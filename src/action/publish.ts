@@ -1,8 +1,8 @@
 import * as core from '@actions/core';
-import type { AuditCost } from '../cluster/records.ts';
-import type { Audit } from '../commands/audit.ts';
-import { messageOf, Problem } from '../problem.ts';
-import { renderAudit } from '../report/audit.ts';
+import type { AuditCost } from '../audit/answers.ts';
+import type { Audit } from '../audit/audit.ts';
+import { renderAudit } from '../audit/render.ts';
+import { messageOf, Problem } from '../base/problem.ts';
 import {
   COMMENT_BYTES,
   HELP_MARKER,
@@ -117,7 +117,7 @@ export function setOutputs(reports: readonly Report[], urls: readonly string[], 
   const lines = (of: (report: Report) => string) => reports.map(of).join('\n');
   const set = (output: string, of: (report: Report) => string) => core.setOutput(output, lines(of));
   set('experiment-id', (report) => report.id);
-  set('job-ids', (report) => report.jobs.map((job) => job.job).join(','));
+  set('job-ids', (report) => report.jobs.map((job) => job.jobId).join(','));
   set('checkpoint-dir', (report) => report.places.checkpoints);
   set('wandb-url', (report) => report.wandb?.group ?? '');
   core.setOutput('comment-url', urls.join('\n'));

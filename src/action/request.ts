@@ -1,5 +1,5 @@
+import { Problem } from '../base/problem.ts';
 import type { Override } from '../experiment/overrides.ts';
-import { Problem } from '../problem.ts';
 import { type Asked, askedOf, commandOfComment } from './comment-command.ts';
 import type { Inputs } from './inputs.ts';
 
@@ -74,7 +74,7 @@ function askedByInputs(inputs: Inputs): Asked {
     command: inputs.command,
     called: inputs.config || undefined,
     target: inputs.target || inputs.config || undefined,
-    step: inputs.step,
+    job: inputs.job,
     cell: inputs.cell,
     overrides: inputs.overrides,
   };

@@ -2,10 +2,10 @@
 export interface JournalLine {
   readonly event: 'start' | 'end' | 'done' | 'stopped' | 'left';
   readonly launch: number;
-  readonly step: number;
+  readonly jobNumber: number;
   readonly cell: number;
   /** Slurm's id of the array. */
-  readonly job: string;
+  readonly jobId: string;
   readonly restart: number;
   readonly host: string;
   /** ISO 8601, UTC. */
@@ -49,9 +49,9 @@ function parseJournalLine(line: string): JournalLine | undefined {
   return {
     event: event as JournalLine['event'],
     launch,
-    step,
+    jobNumber: step,
     cell,
-    job,
+    jobId: job,
     restart: number('restart') ?? 0,
     host: text('host') ?? '',
     time,

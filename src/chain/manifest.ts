@@ -1,7 +1,7 @@
-import type { Code } from '../experiment/code.ts';
+import { Problem } from '../base/problem.ts';
 import type { Experiment } from '../experiment/experiment.ts';
 import { countsInId } from '../experiment/overrides.ts';
-import { Problem } from '../problem.ts';
+import type { Code } from '../repo/code.ts';
 import type { Places, Plan } from './plan.ts';
 import { wandbLinks } from './wandb.ts';
 
@@ -102,7 +102,7 @@ export function manifestOf(
     pullRequests: [...new Set(pulls)],
     cluster: experiment.cluster?.name ?? '',
     workdir: places.workdir,
-    save: `${places.save}/${experiment.id}`,
+    save: `${places.savePath}/${experiment.id}`,
     checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
     slurm: [...settings.slurm],
     wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
@@ -117,7 +117,7 @@ export function manifestOf(
       {
         ...launch,
         launch: plan.launch,
-        steps: [...new Set(plan.submissions.map((submission) => submission.step))],
+        steps: [...new Set(plan.submissions.map((submission) => submission.jobNumber))],
         overrides: written(false),
         sbatch: plan.submissions.map((submission) => submission.arguments),
       },

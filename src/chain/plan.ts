@@ -3,7 +3,7 @@ import type { Experiment } from '../experiment/experiment.ts';
 /** One sbatch call. */
 export interface Submission {
   /** 1-based step of the chain, counted on over launches. */
-  readonly step: number;
+  readonly jobNumber: number;
   /** undefined: one array over all cells. */
   readonly cell: number | undefined;
   /** Index of the submission whose job it waits for; tail: the last jobs of the chain that is there. */
@@ -28,7 +28,7 @@ export interface Plan {
 export interface Places {
   readonly workdir: string;
   /** `{save.path}`, without the EXPERIMENT_ID. */
-  readonly save: string;
+  readonly savePath: string;
 }
 
 export function experimentDirectory(places: Places, id: string): string {
@@ -40,12 +40,12 @@ export interface LaunchName {
   /** Counts from 1 over the life of the experiment. */
   readonly launch: number;
   /** The step it starts at, from 1. */
-  readonly firstStep: number;
+  readonly firstJob: number;
   /** Letters and digits nobody else has, so that a launch never takes the jobs of another for its own. */
   readonly nonce: string;
 }
 
-const NEW: LaunchName = { launch: 1, firstStep: 1, nonce: '0' };
+const NEW: LaunchName = { launch: 1, firstJob: 1, nonce: '0' };
 
 /**
  * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
@@ -57,11 +57,11 @@ const NEW: LaunchName = { launch: 1, firstStep: 1, nonce: '0' };
  */
 export function planOf(experiment: Experiment, places: Places, name: LaunchName = NEW, behindTail = false): Plan {
   const { settings, cells } = experiment;
-  const { firstStep } = name;
+  const { firstJob } = name;
   const all = arrayOf(cells.length, settings.maxConcurrentJobs);
   const submissions: Submission[] = [];
-  for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
-    const first = step === firstStep;
+  for (let step = firstJob; step < firstJob + settings.chain.nJobs; step += 1) {
+    const first = step === firstJob;
     if (settings.chain.scope === 'array' || (first && !behindTail)) {
       const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
       submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
@@ -70,7 +70,7 @@ export function planOf(experiment: Experiment, places: Places, name: LaunchName 
     const before = submissions.length - cells.length;
     for (const { number } of cells) {
       // The step before is one array when it is the first of a new chain.
-      const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
+      const after = first ? 'tail' : step === firstJob + 1 && !behindTail ? 0 : before + number;
       submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
     }
   }
@@ -97,7 +97,7 @@ function submissionOf(
   const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
   const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
   return {
-    step,
+    jobNumber: step,
     cell,
     after,
     tag,
@@ -106,7 +106,7 @@ function submissionOf(
       EXPERIMENT_DIR: directory,
       EXPERIMENT_COMMIT: experiment.commit,
       CHAIN_STEP: String(step),
-      CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
+      CHAIN_LENGTH: String(name.firstJob - 1 + chain.nJobs),
       CHAIN_LAUNCH: String(name.launch),
       CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
       CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),

@@ -3,7 +3,7 @@ import type { JournalLine } from './journal.ts';
 /** A row of squeue. */
 export interface QueueRow {
   /** Id of the array. */
-  readonly job: string;
+  readonly jobId: string;
   readonly cells: readonly number[];
   readonly state: string;
   readonly reason: string;
@@ -15,8 +15,8 @@ export interface QueueRow {
 }
 
 /** A row of sacct. */
-export interface AccountRow {
-  readonly job: string;
+export interface AccountingRow {
+  readonly jobId: string;
   readonly cells: readonly number[];
   readonly name: string;
   readonly state: string;
@@ -89,17 +89,17 @@ export function isFailure(state: TaskState): boolean {
   return ['failed', 'out of memory', 'lost its node', 'stopped by the stop rule', 'found the cell taken'].includes(state.kind);
 }
 
-export interface Records {
+export interface SlurmRows {
   /** undefined when squeue did not answer. */
   readonly queue: readonly QueueRow[] | undefined;
   /** undefined when sacct did not answer or keeps nothing. */
-  readonly accounting: readonly AccountRow[] | undefined;
+  readonly accounting: readonly AccountingRow[] | undefined;
 }
 
 /** Looks the rows of one array up by cell. */
-export interface ArrayRecords {
+export interface ArrayRows {
   queue(cell: number): QueueRow | undefined;
-  accounting(cell: number): AccountRow | undefined;
+  accounting(cell: number): AccountingRow | undefined;
   readonly queueAnswered: boolean;
 }
 
@@ -107,10 +107,10 @@ export interface ArrayRecords {
  * The rows of one array. A row whose name is not this job's tag is another job: ids are used again after a while
  * (slurm.conf(5), MaxJobId).
  */
-export function recordsOf(records: Records, job: string, tag: string): ArrayRecords {
-  const byCell = <T extends QueueRow | AccountRow>(rows: readonly T[] | undefined) => {
+export function rowsOfArray(records: SlurmRows, job: string, tag: string): ArrayRows {
+  const byCell = <T extends QueueRow | AccountingRow>(rows: readonly T[] | undefined) => {
     const found = new Map<number, T>();
-    for (const row of rows ?? []) if (row.job === job && row.name === tag) for (const cell of row.cells) found.set(cell, row);
+    for (const row of rows ?? []) if (row.jobId === job && row.name === tag) for (const cell of row.cells) found.set(cell, row);
     return found;
   };
   const [queue, accounting] = [byCell(records.queue), byCell(records.accounting)];
@@ -125,7 +125,7 @@ export function recordsOf(records: Records, job: string, tag: string): ArrayReco
  * @param journal of the cell, lines of this job only
  * @param cancelled who had this task cancelled, as the ledger knows it; `done` where training was complete
  */
-export function taskState(records: ArrayRecords, cell: number, journal: readonly JournalLine[], cancelled?: string): TaskState {
+export function taskState(records: ArrayRows, cell: number, journal: readonly JournalLine[], cancelled?: string): TaskState {
   const queued = records.queue(cell);
   if (queued !== undefined) return queuedState(queued);
   const last = journal.at(-1);
@@ -191,7 +191,7 @@ function reasonWords(reason: string): string {
   return words === undefined ? reason : words === '' ? '' : `${reason}: ${words}`;
 }
 
-function endedState({ state, by, exit }: Pick<AccountRow, 'state' | 'by' | 'exit'>, last: JournalLine | undefined): TaskState {
+function endedState({ state, by, exit }: Pick<AccountingRow, 'state' | 'by' | 'exit'>, last: JournalLine | undefined): TaskState {
   switch (state) {
     case 'COMPLETED':
       return last?.event === 'done' ? known('nothing left to do') : known('finished');

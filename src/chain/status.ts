@@ -1,20 +1,20 @@
 import { secondsOfTime } from './cost.ts';
 import type { JournalLine } from './journal.ts';
 import type { Manifest } from './manifest.ts';
-import { isAlive, isFailure, type Records, recordsOf, stateWords, type TaskState, taskState } from './state.ts';
+import { isAlive, isFailure, rowsOfArray, type SlurmRows, stateWords, type TaskState, taskState } from './state.ts';
 
 /** A step that was let go, as the ledger has it. */
-export interface LedgerStep {
-  readonly step: number;
+export interface ReleasedJob {
+  readonly jobNumber: number;
   /** undefined: an array over all cells. */
   readonly cell: number | undefined;
-  readonly job: string;
+  readonly jobId: string;
   /** Ids with commas between. */
   readonly after: string | undefined;
   readonly tag: string;
 }
 
-export interface StepStatus extends Omit<LedgerStep, 'tag'> {
+export interface JobStatus extends Omit<ReleasedJob, 'tag'> {
   /** How many tasks are in which state, in plain words. */
   readonly tasks: readonly { readonly words: string; readonly count: number }[];
   readonly alive: boolean;
@@ -24,7 +24,7 @@ export interface CellStatus {
   readonly number: number;
   readonly newest: string | undefined;
   /** Training steps done. */
-  readonly done: number;
+  readonly stepsDone: number;
   readonly nSteps: number | undefined;
   readonly complete: boolean;
   /** What its newest task that is or was more than waiting is doing. */
@@ -35,7 +35,7 @@ export interface CellStatus {
   /** Seconds of training that are left at the pace of the last task; undefined where there is nothing to go by. */
   readonly secondsLeft: number | undefined;
   /** Steps that lack until training is complete, at that pace; 0 when those in the queue are enough. */
-  readonly stepsShort: number | undefined;
+  readonly jobsShort: number | undefined;
 }
 
 /** What a chain is doing. Plain JSON. */
@@ -48,17 +48,17 @@ export interface ChainStatus {
   readonly headline: string;
   /** Seconds since 1970, by the cluster's clock. */
   readonly at: number;
-  readonly steps: readonly StepStatus[];
+  readonly jobs: readonly JobStatus[];
   readonly cells: readonly CellStatus[];
   /** Steps by which the chain is too short for its slowest cell, as far as that can be told. */
   readonly extendBy: number;
   /** Steps that were asked for and never queued. */
-  readonly missing: number;
+  readonly missingJobs: number;
 }
 
 export interface StatusSource {
   readonly manifest: Manifest;
-  readonly steps: readonly LedgerStep[];
+  readonly jobs: readonly ReleasedJob[];
   /** Who had a job `<id>` or a task `<id>_<cell>` cancelled. */
   readonly cancelled: ReadonlyMap<string, string>;
   readonly journals: ReadonlyMap<number, readonly JournalLine[]>;
@@ -71,13 +71,13 @@ export interface StatusSource {
       readonly completeFile: boolean;
     }
   >;
-  readonly records: Records;
+  readonly slurm: SlurmRows;
   /** Seconds since 1970, by the cluster's clock. */
   readonly now: number;
 }
 
-interface Task {
-  readonly step: LedgerStep;
+interface CellTask {
+  readonly job: ReleasedJob;
   readonly state: TaskState;
   /** Did it get as far as the journal? */
   readonly ran: boolean;
@@ -85,21 +85,23 @@ interface Task {
 
 /** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
 export function statusOf(source: StatusSource): ChainStatus {
-  const { manifest, now, records } = source;
+  const { manifest, now, slurm } = source;
   const numbers = manifest.cells.map((cell) => cell.cell);
-  const arrays = source.steps.toSorted((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
-  const steps: StepStatus[] = [];
-  const tasks = new Map<number, Task[]>(numbers.map((number) => [number, []]));
-  const journalOf = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.job)] as const));
+  const arrays = source.jobs.toSorted((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0));
+  const steps: JobStatus[] = [];
+  const tasks = new Map<number, CellTask[]>(numbers.map((number) => [number, []]));
+  const journalOf = new Map(
+    numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.jobId)] as const),
+  );
   for (const array of arrays) {
-    const rows = recordsOf(records, array.job, array.tag);
+    const rows = rowsOfArray(slurm, array.jobId, array.tag);
     const counts = new Map<string, number>();
     let alive = false;
     for (const number of array.cell === undefined ? numbers : [array.cell]) {
-      const journal = journalOf.get(number)?.get(array.job) ?? [];
-      const by = source.cancelled.get(array.job) ?? source.cancelled.get(`${array.job}_${number}`);
+      const journal = journalOf.get(number)?.get(array.jobId) ?? [];
+      const by = source.cancelled.get(array.jobId) ?? source.cancelled.get(`${array.jobId}_${number}`);
       const state = taskState(rows, number, journal, by);
-      tasks.get(number)?.push({ step: array, state, ran: journal.length > 0 });
+      tasks.get(number)?.push({ job: array, state, ran: journal.length > 0 });
       const words = state.kind === 'running' ? 'running' : stateWords(state, now);
       counts.set(words, (counts.get(words) ?? 0) + 1);
       alive ||= isAlive(state);
@@ -110,7 +112,7 @@ export function statusOf(source: StatusSource): ChainStatus {
   const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
   const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
   const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-  const last = Math.max(0, ...arrays.map((array) => array.step));
+  const last = Math.max(0, ...arrays.map((array) => array.jobNumber));
   const states = [...tasks.values()].flat();
   const unfinished = cells.filter((cell) => !cell.complete);
   const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
@@ -118,21 +120,21 @@ export function statusOf(source: StatusSource): ChainStatus {
   const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
   const basis = {
     at: now,
-    steps,
+    jobs: steps,
     cells,
-    extendBy: Math.max(0, ...cells.map((cell) => cell.stepsShort ?? 0)),
-    missing: last > 0 ? Math.max(0, wanted - last) : 0,
+    extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
+    missingJobs: last > 0 ? Math.max(0, wanted - last) : 0,
   };
   if (unfinished.length === 0 && cells.length > 0) return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
   if (running.length > 0) {
-    const at = running.map(({ step }) => step.step);
+    const at = running.map(({ job }) => job.jobNumber);
     const [low, high] = [Math.min(...at), Math.max(...at)];
     return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
   }
-  const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
+  const [next] = queued.toSorted((a, b) => a.job.jobNumber - b.job.jobNumber);
   if (next !== undefined)
-    return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
-  if (records.queue === undefined) return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
+    return { ...basis, state: 'waiting', headline: `step ${next.job.jobNumber} of ${of}: ${stateWords(next.state, now)}` };
+  if (slurm.queue === undefined) return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
   const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
   const failed = unfinished.find((cell) => cell.failed);
   return failed
@@ -145,7 +147,7 @@ export function statusOf(source: StatusSource): ChainStatus {
 }
 
 /** @param anyAlive whether anything of the chain is still to come */
-function cellStatus(source: StatusSource, number: number, tasks: readonly Task[], anyAlive: boolean): CellStatus {
+function cellStatus(source: StatusSource, number: number, tasks: readonly CellTask[], anyAlive: boolean): CellStatus {
   const { manifest, now } = source;
   const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
   const onDisk = source.cells.get(number);
@@ -165,25 +167,25 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
   const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
   // The cause, not what followed from it.
   const shown = failed && running === undefined ? (told ?? current) : current;
-  const pace = paceOf(source, number, journal, tasks);
+  const pace = stepsPerSecond(source, number, journal, tasks);
   // A cell that was taken out of a chain that goes on is not waited for.
   const out = anyAlive && next === undefined;
   const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
   return {
     number,
     newest: onDisk?.newest,
-    done,
+    stepsDone: done,
     nSteps,
     complete,
     words: complete
       ? 'complete'
       : shown === undefined
         ? 'nothing was queued'
-        : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
+        : `step ${shown.job.jobNumber}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
     failed,
-    log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
+    log: told === undefined ? undefined : `${told.job.jobNumber}_${told.job.jobId}_${number}.out`,
     secondsLeft: left,
-    stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
+    jobsShort: left === undefined ? undefined : jobsShort(manifest, left, tasks, now),
   };
 }
 
@@ -191,11 +193,11 @@ function cellStatus(source: StatusSource, number: number, tasks: readonly Task[]
  * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
  * resumed says little by itself, because loading took most of its time.
  */
-function paceOf(
+function stepsPerSecond(
   { cells, manifest, now }: StatusSource,
   number: number,
   journal: readonly JournalLine[],
-  tasks: readonly Task[],
+  tasks: readonly CellTask[],
 ): number | undefined {
   const last = journal.at(-1);
   const onDisk = cells.get(number);
@@ -220,7 +222,7 @@ function paceOf(
 }
 
 /** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
-function stepsShort(manifest: Manifest, secondsLeft: number, tasks: readonly Task[], now: number): number | undefined {
+function jobsShort(manifest: Manifest, secondsLeft: number, tasks: readonly CellTask[], now: number): number | undefined {
   const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
   const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
   if (limit === undefined || limit === 0) return undefined;

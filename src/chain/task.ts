@@ -1,5 +1,5 @@
+import { quote } from '../base/shell-quote.ts';
 import type { Experiment } from '../experiment/experiment.ts';
-import { quote } from '../shell-quote.ts';
 
 /** A small file that is staged beside the cell configs. */
 export interface StagedFile {

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import ssh2, { type AuthenticationType, type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
+import { messageOf, Problem } from '../base/problem.ts';
 import type { Cluster, Hop } from '../experiment/repo-config.ts';
-import { messageOf, Problem } from '../problem.ts';
 import { checkHostKey, fingerprintOf, knownKeyTypes } from './known-hosts.ts';
 
 /** A login on the cluster. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { PassThrough, type Readable } from 'node:stream';
-import { Problem } from '../problem.ts';
-import { quote } from '../shell-quote.ts';
+import { Problem } from '../base/problem.ts';
+import { quote } from '../base/shell-quote.ts';
 import type { Connection } from './connection.ts';
 import { RUNTIME } from './runtime.ts';
 

@@ -1,17 +1,17 @@
+import { Problem } from '../base/problem.ts';
 import type { Connection } from '../cluster/connection.ts';
+import { type ExperimentSummary, listExperiments } from '../cluster/programs/survey.ts';
 import { call, runChecked } from '../cluster/shell.ts';
-import { type ExperimentHead, listExperiments } from '../cluster/survey.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
-import { Problem } from '../problem.ts';
 import { count } from '../report/markdown.ts';
 import type { Report } from '../report/report.ts';
 import { status } from './status.ts';
 
 export interface CancelOrder {
-  readonly experiment: ExperimentHead;
+  readonly experiment: ExperimentSummary;
   readonly workdir: string;
   /** Only this step, from 1. */
-  readonly step: number | undefined;
+  readonly jobNumber: number | undefined;
   /** Only this cell, from 0. */
   readonly cell: number | undefined;
   /** Who asks, for the lock and the ledger. */
@@ -25,7 +25,7 @@ export interface CancelOrder {
  * @throws Problem when jobs are left, or nobody knows
  */
 export async function cancel(connection: Connection, cluster: Cluster, order: CancelOrder): Promise<Report> {
-  const { experiment, step, cell } = order;
+  const { experiment, jobNumber, cell } = order;
   const answers = await runChecked(connection, {
     purpose: `cancelling ${experiment.id}`,
     parts: ['lock', 'change', 'cancel'],
@@ -37,7 +37,7 @@ export async function cancel(connection: Connection, cluster: Cluster, order: Ca
         experiment.id,
         order.by,
         JSON.stringify(order.by),
-        step === undefined ? '' : String(step),
+        jobNumber === undefined ? '' : String(jobNumber),
         cell === undefined ? '' : String(cell),
       ),
     ],
@@ -53,11 +53,11 @@ export async function cancel(connection: Connection, cluster: Cluster, order: Ca
   return { ...report, command: 'cancel', state, notes: notesOn(order, rows, report) };
 }
 
-function notesOn({ step, cell, experiment }: CancelOrder, rows: readonly (readonly string[])[], report: Report): string[] {
+function notesOn({ jobNumber, cell, experiment }: CancelOrder, rows: readonly (readonly string[])[], report: Report): string[] {
   if (rows.length === 0) return [`Nothing of ${experiment.id} was in the queue.`];
-  const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
+  const what = [jobNumber === undefined ? '' : `step ${jobNumber}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
   const meant = ([, task = '', , , , name = '']: readonly string[]) =>
-    (cell === undefined || task.endsWith(`_${cell}`)) && (step === undefined || new RegExp(`\\.s${step}(\\.|$)`).test(name));
+    (cell === undefined || task.endsWith(`_${cell}`)) && (jobNumber === undefined || new RegExp(`\\.s${jobNumber}(\\.|$)`).test(name));
   const running = rows.filter((row) => row[2] === 'RUNNING' && meant(row)).map(([, task]) => task ?? '');
   const kept = (report.status?.cells ?? [])
     .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
@@ -68,7 +68,7 @@ function notesOn({ step, cell, experiment }: CancelOrder, rows: readonly (readon
     kept.length === 0
       ? 'There are no checkpoints yet.'
       : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,
-    ...(step !== undefined && report.status?.steps.some((one) => one.step > step && one.alive)
+    ...(jobNumber !== undefined && report.status?.jobs.some((one) => one.jobNumber > jobNumber && one.alive)
       ? [
           `The step behind it starts now: a cancelled step counts as ended. ${count(report.jobs.length, 'job')} of the chain ${report.jobs.length === 1 ? 'is' : 'are'} still in the queue.`,
         ]

@@ -1,16 +1,16 @@
+import { messageOf, Problem } from '../base/problem.ts';
 import { type Connection, type Credentials, connect } from '../cluster/connection.ts';
-import { type ExperimentHead, type Listing, listExperiments, listRecords } from '../cluster/survey.ts';
-import type { Repo } from '../experiment/git.ts';
+import { type ExperimentSummary, type Listing, listExperiments, listSavedManifests } from '../cluster/programs/survey.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
-import { messageOf, Problem } from '../problem.ts';
+import type { Repo } from '../repo/git.ts';
 import { resolveTarget, type Target } from './target.ts';
 
 /** A cluster that was asked, with what of it is meant. */
-export interface Found {
+export interface ClusterMatch {
   readonly cluster: Cluster;
   readonly connection: Connection;
   readonly listing: Listing;
-  readonly heads: readonly ExperimentHead[];
+  readonly matches: readonly ExperimentSummary[];
 }
 
 // A chain that ended within this time still gets its last word from a status of all that is live.
@@ -35,7 +35,7 @@ export async function onClusters(
   progress: (line: string) => void,
   /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
   places: readonly string[],
-  act: (found: Found) => Promise<void>,
+  act: (found: ClusterMatch) => Promise<void>,
 ): Promise<boolean> {
   if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
   // What could not be asked or has nothing of it only matters when no other cluster has it.
@@ -45,15 +45,15 @@ export async function onClusters(
     progress(`asking ${cluster.login.user}@${cluster.login.host}`);
     let connection: Connection | undefined;
     try {
-      let heads: ExperimentHead[];
+      let heads: ExperimentSummary[];
       let listing: Listing;
       try {
         connection = await connect(cluster, credentials);
         listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-        const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
+        const records = places.length > 0 ? await listSavedManifests(connection, cluster, places) : { places: [], summaries: [] };
         // One record is found from several paths; what workdir has comes before it.
-        const byId = new Map([...records.heads, ...listing.heads].map((head) => [head.id, head]));
-        listing = { ...listing, heads: [...byId.values()] };
+        const byId = new Map([...records.summaries, ...listing.summaries].map((head) => [head.id, head]));
+        listing = { ...listing, summaries: [...byId.values()] };
         // A path of checkpoints was written the way a person knows it.
         const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
         const expanded = records.places[index];
@@ -73,7 +73,7 @@ export async function onClusters(
       const here = heads.filter((head) => head.cluster === cluster.name || !known.has(head.cluster));
       if (here.length === 0) continue;
       found = true;
-      await act({ cluster, connection, listing, heads: here });
+      await act({ cluster, connection, listing, matches: here });
     } finally {
       connection?.close();
     }

@@ -2,9 +2,9 @@ import { gpuHours } from '../chain/cost.ts';
 import type { Launcher, Manifest } from '../chain/manifest.ts';
 import { experimentDirectory, type Plan } from '../chain/plan.ts';
 import type { Credentials } from '../cluster/connection.ts';
-import type { Code } from '../experiment/code.ts';
 import type { Experiment } from '../experiment/experiment.ts';
-import type { Repo } from '../experiment/git.ts';
+import type { Code } from '../repo/code.ts';
+import type { Repo } from '../repo/git.ts';
 import { count } from '../report/markdown.ts';
 import type { Report } from '../report/report.ts';
 
@@ -37,9 +37,9 @@ export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state
     cluster: manifest.cluster || undefined,
     slurm: manifest.slurm,
     cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
-    steps,
+    jobCount: steps,
     gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
-    places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
+    places: { experiment: experimentDirectory({ workdir: manifest.workdir, savePath: '' }, manifest.id), checkpoints: manifest.save },
     wandb: manifest.wandb ?? undefined,
     launcher: {
       actor: first?.actor ?? '',
@@ -55,7 +55,7 @@ export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state
 
 /** The exact calls, for a report. */
 export function submissionsOf(plan: Plan): Report['submissions'] {
-  return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
+  return plan.submissions.map(({ jobNumber, cell, environment, arguments: args }) => ({ jobNumber, cell, environment, arguments: args }));
 }
 
 /** What a person should know about the code that goes to the cluster. */

@@ -1,9 +1,9 @@
-import type { ExperimentHead, Listing } from '../cluster/survey.ts';
+import { Problem } from '../base/problem.ts';
+import type { ExperimentSummary, Listing } from '../cluster/programs/survey.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
-import { ensureCommit, type Repo } from '../experiment/git.ts';
 import { hashOfOverrides, type Override, overrideOf } from '../experiment/overrides.ts';
 import { repoConfigAt } from '../experiment/repo-config.ts';
-import { Problem } from '../problem.ts';
+import { ensureCommit, type Repo } from '../repo/git.ts';
 
 /**
  * The experiment of a record on the cluster, read again from its commit, with the length its chain is to grow by.
@@ -11,14 +11,14 @@ import { Problem } from '../problem.ts';
  */
 export async function extendedExperiment(
   repo: Repo,
-  head: ExperimentHead,
+  head: ExperimentSummary,
   listing: Listing,
   chain: readonly Override[],
   token: string,
 ): Promise<Experiment> {
-  const same = (other: ExperimentHead) =>
+  const same = (other: ExperimentSummary) =>
     other.commit === head.commit && other.name === head.name && JSON.stringify(other.overrides) === JSON.stringify(head.overrides);
-  const newer = listing.heads.find((other) => same(other) && other.attempt > head.attempt);
+  const newer = listing.summaries.find((other) => same(other) && other.attempt > head.attempt);
   if (newer !== undefined) throw new Problem(`${head.id} has a newer attempt, ${newer.id}; extend that one`);
   const pulls = head.pullRequests.map((number) => `refs/pull/${number}/head`);
   await ensureCommit(repo, head.commit, pulls, token);

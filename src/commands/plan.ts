@@ -1,11 +1,11 @@
+import { Problem } from '../base/problem.ts';
+import { nextLaunch } from '../chain/ledger.ts';
 import { manifestOf } from '../chain/manifest.ts';
 import { type LaunchName, type Places, planOf } from '../chain/plan.ts';
 import { connect } from '../cluster/connection.ts';
-import { nextLaunch } from '../cluster/ledger.ts';
-import { probe } from '../cluster/probe.ts';
-import { codeOf } from '../experiment/code.ts';
-import { subjectOf } from '../experiment/git.ts';
-import { Problem } from '../problem.ts';
+import { probe } from '../cluster/programs/probe.ts';
+import { codeOf } from '../repo/code.ts';
+import { subjectOf } from '../repo/git.ts';
 import type { Report } from '../report/report.ts';
 import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from './command.ts';
 
@@ -18,7 +18,7 @@ export async function plan(order: Order): Promise<Report> {
   const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
   for (const cell of experiment.cells) cell.config(); // what cannot be written is better known now
   const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
-  let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
+  let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', savePath: experiment.settings.save.path };
   let next: LaunchName | undefined;
   if (experiment.cluster === undefined || credentials === undefined) {
     notes.push(

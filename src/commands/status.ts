@@ -1,12 +1,12 @@
+import { messageOf } from '../base/problem.ts';
+import { type LedgerLine, releasedJobs } from '../chain/ledger.ts';
 import type { Manifest } from '../chain/manifest.ts';
 import type { Places } from '../chain/plan.ts';
-import { type ChainStatus, type LedgerStep, statusOf } from '../chain/status.ts';
+import { type ChainStatus, type ReleasedJob, statusOf } from '../chain/status.ts';
 import type { Connection } from '../cluster/connection.ts';
-import { type LedgerLine, releasedSteps } from '../cluster/ledger.ts';
-import { commandsFor, type SubmittedJob } from '../cluster/submit.ts';
-import { type Listing, listExperiments, type Survey, type Surveyed, survey, tailLogs } from '../cluster/survey.ts';
+import { commandsFor, type SubmittedJob } from '../cluster/programs/submit.ts';
+import { type Listing, listExperiments, type Survey, type Surveyed, survey, tailLogs } from '../cluster/programs/survey.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
-import { messageOf } from '../problem.ts';
 import type { Report } from '../report/report.ts';
 import { reportBasis } from './command.ts';
 
@@ -61,33 +61,35 @@ export async function withStatus(connection: Connection, cluster: Cluster, repor
 function chainStatus(experiment: Surveyed, seen: Survey, listing: Listing): ChainStatus {
   return statusOf({
     manifest: experiment.manifest,
-    steps: stepsOf(experiment, listing.now),
+    jobs: stepsOf(experiment, listing.now),
     cancelled: new Map(
       experiment.ledger
         .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
-        .map((line) => [line.job, line.why ?? line.by?.split(' ')[0] ?? '']),
+        .map((line) => [line.jobId, line.why ?? line.by?.split(' ')[0] ?? '']),
     ),
     journals: experiment.journals,
     cells: experiment.cells,
-    records: { queue: listing.queue, accounting: seen.accounting },
+    slurm: { queue: listing.queue, accounting: seen.accounting },
     now: listing.now,
   });
 }
 
 /** The steps of the ledger up to when squeue was asked; where that went with a purged workdir, those the journals name. */
-function stepsOf({ ledger, journals }: Surveyed, asked: number): LedgerStep[] {
+function stepsOf({ ledger, journals }: Surveyed, asked: number): ReleasedJob[] {
   // What was queued since squeue was asked would seem to be gone.
   if (ledger.length > 0)
-    return releasedSteps(ledger)
+    return releasedJobs(ledger)
       .filter((line) => line.time === undefined || line.time <= asked)
       .map(stepOfLine);
   const lines = [...journals.values()].flat();
-  const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
+  const steps = new Map(
+    lines.map((line) => [line.jobId, { jobNumber: line.jobNumber, cell: undefined, jobId: line.jobId, after: undefined, tag: '' }]),
+  );
   return [...steps.values()];
 }
 
-function stepOfLine({ step, cell, job, after, tag }: LedgerLine): LedgerStep {
-  return { step: step ?? 0, cell, job, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
+function stepOfLine({ jobNumber, cell, jobId, after, tag }: LedgerLine): ReleasedJob {
+  return { jobNumber: jobNumber ?? 0, cell, jobId, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
 }
 
 async function logsOf(
@@ -132,9 +134,9 @@ function reportOf({ manifest }: Surveyed, chain: ChainStatus, logs: Report['logs
 }
 
 function aliveJobs(chain: ChainStatus): SubmittedJob[] {
-  return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
+  return chain.jobs.filter((step) => step.alive).map(({ jobNumber, cell, jobId, after }) => ({ jobNumber, cell, jobId, after, state: '' }));
 }
 
 function placesOf(manifest: Manifest): Places {
-  return { workdir: manifest.workdir, save: manifest.save };
+  return { workdir: manifest.workdir, savePath: manifest.save };
 }

@@ -1,6 +1,6 @@
-import type { ExperimentHead, Listing } from '../cluster/survey.ts';
-import { commitsOf, ensureHistory, type Repo } from '../experiment/git.ts';
-import { Problem } from '../problem.ts';
+import { Problem } from '../base/problem.ts';
+import type { ExperimentSummary, Listing } from '../cluster/programs/survey.ts';
+import { commitsOf, ensureHistory, type Repo } from '../repo/git.ts';
 
 /** What status, extend, cancel and audit are about. */
 export type Target =
@@ -25,8 +25,8 @@ export async function resolveTarget(
   target: Target,
   token: string,
   broad: boolean,
-): Promise<ExperimentHead[]> {
-  const ours = listing.heads.filter((head) => head.repository === repository);
+): Promise<ExperimentSummary[]> {
+  const ours = listing.summaries.filter((head) => head.repository === repository);
   switch (target.kind) {
     case 'live':
       return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
@@ -46,7 +46,13 @@ export async function resolveTarget(
   }
 }
 
-async function named(heads: readonly ExperimentHead[], repo: Repo, text: string, token: string, broad: boolean): Promise<ExperimentHead[]> {
+async function named(
+  heads: readonly ExperimentSummary[],
+  repo: Repo,
+  text: string,
+  token: string,
+  broad: boolean,
+): Promise<ExperimentSummary[]> {
   const exactly = heads.filter((head) => head.id === text);
   if (exactly.length > 0) return exactly;
   // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
@@ -75,19 +81,20 @@ async function named(heads: readonly ExperimentHead[], repo: Repo, text: string,
  * asked from.
  * @throws Problem that names them when it is still not clear which
  */
-export function theOne(
-  heads: readonly ExperimentHead[],
+export function pickOne(
+  heads: readonly ExperimentSummary[],
   listing: Listing,
   what: string,
   near: { readonly commit: string; readonly pullRequest: number | undefined },
-): ExperimentHead {
-  const prefer = (some: readonly ExperimentHead[], test: (head: ExperimentHead) => boolean) => (some.some(test) ? some.filter(test) : some);
+): ExperimentSummary {
+  const prefer = (some: readonly ExperimentSummary[], test: (head: ExperimentSummary) => boolean) =>
+    some.some(test) ? some.filter(test) : some;
   // Asked from a pull request that has such a chain, no other one's is meant, whether it is in the queue or not.
   const ours = prefer(heads, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
   const alive = prefer(ours, (head) => listing.queued.has(head.id));
   const nearest = prefer(alive, (head) => head.commit === near.commit);
   const newest = Math.max(...nearest.map((head) => head.attempt));
-  const isAttemptOf = (head: ExperimentHead, other: ExperimentHead) =>
+  const isAttemptOf = (head: ExperimentSummary, other: ExperimentSummary) =>
     head.commit === other.commit && head.name === other.name && JSON.stringify(head.overrides) === JSON.stringify(other.overrides);
   const [first] = nearest;
   // Attempts of one experiment are told apart by their number, and the newest is meant.

@@ -1,4 +1,4 @@
-import { messageOf } from '../problem.ts';
+import { messageOf } from '../base/problem.ts';
 import { renderLine } from '../report/render.ts';
 import type { Report } from '../report/report.ts';
 

@@ -1,9 +1,9 @@
 import type { CollectionTag, Node, ParsedNode, ScalarTag } from 'yaml';
 import { type Document, isAlias, isMap, isScalar, LineCounter, type Pair, parseDocument, Scalar, YAMLMap } from 'yaml';
-import { type Place, Problem } from '../problem.ts';
+import { type Place, Problem } from '../base/problem.ts';
 
 /** One yaml text with what is needed to point into it. */
-export interface Source {
+export interface YamlSource {
   /** What errors call it: a path in the repo, or `override "a.b=c"`. */
   readonly file: string;
   readonly document: Document.Parsed;
@@ -27,7 +27,7 @@ function asSpelled(tags: (CollectionTag | ScalarTag)[]): (CollectionTag | Scalar
  * Parses one yaml document (YAML 1.2, core schema).
  * @throws Problem with line and column for anything that is not well-formed, duplicate keys and a second document included.
  */
-export function parseSource(file: string, text: string): Source {
+export function parseSource(file: string, text: string): YamlSource {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,
@@ -43,7 +43,7 @@ export function parseSource(file: string, text: string): Source {
 }
 
 /** The place a node was read from; undefined for nodes that no text stands behind. */
-export function placeOf(source: Source, node: Node | null | undefined): Place | undefined {
+export function placeOf(source: YamlSource, node: Node | null | undefined): Place | undefined {
   if (!node?.range) return undefined;
   const { line, col } = source.lines.linePos(node.range[0]);
   return { file: source.file, line, column: col };
@@ -54,13 +54,13 @@ export function keyText(pair: Pair): string {
 }
 
 /** The node behind an alias, or the node itself. */
-export function resolved(source: Source, node: unknown): Node | undefined {
+export function resolved(source: YamlSource, node: unknown): Node | undefined {
   if (isAlias(node)) return node.resolve(source.document);
   return (node ?? undefined) as Node | undefined;
 }
 
 /** The top of the document as a mapping; an empty document is an empty mapping. */
-export function rootOf(source: Source): YAMLMap {
+export function rootOf(source: YamlSource): YAMLMap {
   const contents: ParsedNode | null = source.document.contents;
   if (contents === null || (isScalar(contents) && contents.value === null)) return new YAMLMap();
   if (!isMap(contents)) throw new Problem('the top of the file must be a mapping (key: value)', placeOf(source, contents));
@@ -68,7 +68,7 @@ export function rootOf(source: Source): YAMLMap {
 }
 
 /** A source with another mapping on top: how overrides and cells are written out. */
-export function withRoot(source: Source, root: YAMLMap): Source {
+export function withRoot(source: YamlSource, root: YAMLMap): YamlSource {
   const document = source.document.clone() as Document.Parsed;
   document.contents = root as unknown as ParsedNode;
   return { ...source, document };
@@ -78,7 +78,7 @@ export function withRoot(source: Source, root: YAMLMap): Source {
  * The text of a document: comments, quoting and the spelling of numbers as they were written; long lines are not folded.
  * @throws Problem when an alias has lost its anchor, which happens when a grid choice that was not taken held it.
  */
-export function textOf(source: Source): string {
+export function textOf(source: YamlSource): string {
   try {
     return source.document.toString({ lineWidth: 0, flowCollectionPadding: false });
   } catch (error) {

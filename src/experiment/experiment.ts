@@ -1,13 +1,13 @@
 import { basename, matchesGlob } from 'node:path';
-import { Problem } from '../problem.ts';
-import { parseSource, rootOf, type Source, textOf, withRoot } from './document.ts';
-import { entriesAt, fileAt, type Repo, repoPath } from './git.ts';
+import { Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
+import { entriesAt, fileAt, type Repo, repoPath } from '../repo/git.ts';
+import { parseSource, rootOf, textOf, withRoot, type YamlSource } from './document.ts';
 import { type Choices, type Grid, gridOf } from './grid.ts';
 import { experimentId } from './identity.ts';
 import { applyOverrides, countsInId, hashOfOverrides, type Override } from './overrides.ts';
 import type { Cluster, RepoConfig } from './repo-config.ts';
 import { readSettings, type Settings } from './settings.ts';
-import { didYouMean } from './spelling.ts';
 
 /** One yaml file at one commit, with its overrides. */
 export interface Experiment {
@@ -51,7 +51,7 @@ export async function loadExperiment(
 }
 
 /** The pure part of loadExperiment. */
-export function experimentFrom(source: Source, commit: string, config: RepoConfig, given: readonly Override[]): Experiment {
+export function experimentFrom(source: YamlSource, commit: string, config: RepoConfig, given: readonly Override[]): Experiment {
   // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
   const overrides = given
     .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
@@ -76,11 +76,11 @@ export function experimentFrom(source: Source, commit: string, config: RepoConfi
   };
 }
 
-function clusterWritten(source: Source, config: RepoConfig): string | undefined {
+function clusterWritten(source: YamlSource, config: RepoConfig): string | undefined {
   return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
 }
 
-function cellsOf(source: Source, grid: Grid, config: RepoConfig, first: Settings, written: Source): ExperimentCell[] {
+function cellsOf(source: YamlSource, grid: Grid, config: RepoConfig, first: Settings, written: YamlSource): ExperimentCell[] {
   const writtenGrid = gridOf(written);
   const agreed = comparable(first);
   return Array.from({ length: grid.size }, (_, number) => {

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
-import { Problem } from '../problem.ts';
-import { keyText, placeOf, resolved, rootOf, type Source } from './document.ts';
+import { Problem } from '../base/problem.ts';
+import { keyText, placeOf, resolved, rootOf, type YamlSource } from './document.ts';
 
 /** What the grid chose for one cell: dotted path to the spelled value. */
 export type Choices = ReadonlyMap<string, string>;
@@ -28,7 +28,7 @@ const MOST_CELLS = 100_000;
  * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
  * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
  */
-export function gridOf(source: Source): Grid {
+export function gridOf(source: YamlSource): Grid {
   const whole = axisOfMap(source, rootOf(source), '');
   if (whole.size > MOST_CELLS) {
     throw new Problem(
@@ -51,7 +51,7 @@ interface Axis {
   pick(index: number, choices: Map<string, string>): Node;
 }
 
-function axisOfMap(source: Source, map: YAMLMap, path: string): Axis {
+function axisOfMap(source: YamlSource, map: YAMLMap, path: string): Axis {
   const gridded = new Set<string>();
   for (const pair of map.items) {
     const key = keyText(pair as Pair);
@@ -92,13 +92,13 @@ function axisOfMap(source: Source, map: YAMLMap, path: string): Axis {
   };
 }
 
-function axisOfValue(source: Source, node: Node | null, path: string): Axis {
+function axisOfValue(source: YamlSource, node: Node | null, path: string): Axis {
   const value = resolved(source, node);
   if (isMap(value) && holdsGrid(source, value)) return axisOfMap(source, value, path);
   return constant(node ?? new Scalar(null));
 }
 
-function axisOfGrid(source: Source, pair: Pair, path: string): Axis {
+function axisOfGrid(source: YamlSource, pair: Pair, path: string): Axis {
   const list = resolved(source, pair.value);
   const place = placeOf(source, pair.key as Node);
   if (!isSeq(list)) throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
@@ -131,7 +131,7 @@ function constant(node: Node): Axis {
   return { size: 1, pick: () => node };
 }
 
-function holdsGrid(source: Source, map: YAMLMap): boolean {
+function holdsGrid(source: YamlSource, map: YAMLMap): boolean {
   return map.items.some((item) => {
     const pair = item as Pair;
     if (isGridKey(keyText(pair))) return true;
@@ -165,7 +165,7 @@ function detachedFromList(node: Node | null): Node | null {
 }
 
 /** One line that says what a choice is; long ones are cut by who shows them. */
-function spelled(source: Source, node: Node): string {
+function spelled(source: YamlSource, node: Node): string {
   if (isScalar(node) && node.source !== undefined && !node.source.includes('\n')) return node.source;
   const value: unknown = node.toJS(source.document);
   return typeof value === 'string' ? value : JSON.stringify(value);

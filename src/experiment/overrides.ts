@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { isAlias, isCollection, isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
-import { Problem } from '../problem.ts';
-import { keyText, nodeFromText, resolved, rootOf, type Source, withRoot } from './document.ts';
-import { didYouMean } from './spelling.ts';
+import { Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
+import { keyText, nodeFromText, resolved, rootOf, withRoot, type YamlSource } from './document.ts';
 
 /** `path=value`, the value typed as yaml; `+path=value` may make a path that is not there. */
 export interface Override {
@@ -59,13 +59,13 @@ function words(text: string): string[] {
  * the other way round.
  * @throws Problem for a path that does not exist and was not written with +.
  */
-export function applyOverrides(source: Source, overrides: readonly Override[]): Source {
+export function applyOverrides(source: YamlSource, overrides: readonly Override[]): YamlSource {
   const changed = withRoot(source, rootOf(source).clone() as YAMLMap);
   for (const override of overrides) set(changed, rootOf(changed), override);
   return changed;
 }
 
-function set(source: Source, root: YAMLMap, override: Override): void {
+function set(source: YamlSource, root: YAMLMap, override: Override): void {
   const value = nodeFromText(`override "${override.path}=${override.value}"`, override.value);
   const segments = override.path.split('.');
   let here: Node | undefined = root;
@@ -109,7 +109,7 @@ function inPlaceOf(old: unknown, value: Node): Node {
 }
 
 /** Changing what is behind an alias would change it in other places too. */
-function throughNoAlias(source: Source, node: unknown, override: Override, soFar: string): Node | undefined {
+function throughNoAlias(source: YamlSource, node: unknown, override: Override, soFar: string): Node | undefined {
   if (isAlias(node)) {
     throw new Problem(
       `override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override what the anchor &${node.source} stands for, or write the value out`,

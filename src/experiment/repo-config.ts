@@ -1,9 +1,9 @@
 import { isMap, isScalar, isSeq, type Node, type Pair, YAMLMap } from 'yaml';
-import { type Place, Problem } from '../problem.ts';
-import { keyText, parseSource, placeOf, resolved, rootOf, type Source } from './document.ts';
-import { optionalFileAt, type Repo } from './git.ts';
+import { type Place, Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
+import { optionalFileAt, type Repo } from '../repo/git.ts';
+import { keyText, parseSource, placeOf, resolved, rootOf, type YamlSource } from './document.ts';
 import { SETTING_KEYS, startsOnCluster } from './settings.ts';
-import { didYouMean } from './spelling.ts';
 
 /** Where the file is that all experiments of a repository share. */
 export const REPO_CONFIG = '.github/slurm-chain.yml';
@@ -34,7 +34,7 @@ export interface RepoConfig {
   /** Patterns of experiment files. */
   readonly experiments: readonly string[];
   /** Settings every experiment may leave out. */
-  readonly defaults: { readonly source: Source; readonly map: YAMLMap } | undefined;
+  readonly defaults: { readonly source: YamlSource; readonly map: YAMLMap } | undefined;
 }
 
 const NO_CONFIG: RepoConfig = { clusters: new Map(), experiments: ['configs/**/*.yaml', 'configs/**/*.yml'], defaults: undefined };
@@ -68,7 +68,7 @@ interface Field {
   readonly place: Place | undefined;
 }
 
-function fieldsOf(source: Source, map: YAMLMap, what: string, known?: readonly string[]): Map<string, Field> {
+function fieldsOf(source: YamlSource, map: YAMLMap, what: string, known?: readonly string[]): Map<string, Field> {
   const fields = new Map<string, Field>();
   for (const pair of map.items as Pair[]) {
     const key = keyText(pair);
@@ -83,7 +83,7 @@ function fieldsOf(source: Source, map: YAMLMap, what: string, known?: readonly s
   return fields;
 }
 
-function mapOf(source: Source, field: Field, known?: readonly string[]): Map<string, Field> {
+function mapOf(source: YamlSource, field: Field, known?: readonly string[]): Map<string, Field> {
   if (!isMap(field.node)) throw new Problem(`${field.path} must hold keys and values`, field.place);
   return fieldsOf(source, field.node, field.path, known);
 }
@@ -95,7 +95,7 @@ function textOfField(field: Field): string {
   return field.node.value;
 }
 
-function textsOf(source: Source, field: Field): string[] {
+function textsOf(source: YamlSource, field: Field): string[] {
   if (!isSeq(field.node)) return [textOfField(field)];
   return field.node.items.map((item, index) => {
     const node = resolved(source, item);
@@ -104,7 +104,7 @@ function textsOf(source: Source, field: Field): string[] {
   });
 }
 
-function defaultsMap(source: Source, field: Field): YAMLMap {
+function defaultsMap(source: YamlSource, field: Field): YAMLMap {
   for (const key of mapOf(source, field).keys()) {
     if (!SETTING_KEYS.includes(key)) {
       throw new Problem(
@@ -118,7 +118,7 @@ function defaultsMap(source: Source, field: Field): YAMLMap {
 
 const CLUSTER_KEYS = ['host', 'port', 'user', 'workdir', 'known_hosts', 'proxy_jump', 'prelude'];
 
-function cluster(source: Source, name: string, field: Field): Cluster {
+function cluster(source: YamlSource, name: string, field: Field): Cluster {
   const fields = mapOf(source, { ...field, path: `clusters.${name}` }, CLUSTER_KEYS);
   const need = (key: string, why: string): string => {
     const found = fields.get(key);

@@ -1,8 +1,8 @@
 import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml';
-import { type Place, Problem } from '../problem.ts';
-import { keyText, placeOf, resolved, type Source } from './document.ts';
+import { type Place, Problem } from '../base/problem.ts';
+import { didYouMean } from '../base/spelling.ts';
+import { keyText, placeOf, resolved, type YamlSource } from './document.ts';
 import { RESERVED_OPTIONS, SLURM_OPTIONS } from './slurm-options.ts';
-import { didYouMean } from './spelling.ts';
 
 /** What the launcher reads from an experiment; everything else in the yaml is the experiment's own. */
 export interface Settings {
@@ -62,22 +62,22 @@ const MOST_STEPS = 1000;
 const LONGEST_WARNING = 65535;
 
 /** A value with where it came from: the experiment, or the defaults of the repo. */
-interface Found {
+interface YamlField {
   readonly node: Node;
-  readonly source: Source;
+  readonly source: YamlSource;
   readonly place: Place | undefined;
   /** Dotted, for messages. */
   readonly path: string;
 }
 
 /** Where to look, first match wins. */
-type Layers = readonly { readonly source: Source; readonly map: YAMLMap }[];
+type Layers = readonly { readonly source: YamlSource; readonly map: YAMLMap }[];
 
 /**
  * Reads and checks the settings of one cell. Sections merge key by key: what the experiment does not say, the defaults may.
  * @throws Problem with line and column for unknown keys in a section, wrong types and values out of range.
  */
-export function readSettings(source: Source, root: YAMLMap, defaults?: { source: Source; map: YAMLMap }): Settings {
+export function readSettings(source: YamlSource, root: YAMLMap, defaults?: { source: YamlSource; map: YAMLMap }): Settings {
   const layers: Layers = defaults ? [{ source, map: root }, defaults] : [{ source, map: root }];
   const run = find(layers, 'run');
   if (run === undefined) {
@@ -149,7 +149,7 @@ export const SETTING_KEYS: readonly string[] = [
   'code',
 ];
 
-function find(layers: Layers, key: string): Found | undefined {
+function find(layers: Layers, key: string): YamlField | undefined {
   for (const { source, map } of layers) {
     const pair = pairsOf(source, map).find((item) => keyText(item) === key);
     const node = resolved(source, pair?.value);
@@ -164,7 +164,7 @@ function find(layers: Layers, key: string): Found | undefined {
  * The pairs of a mapping with those a merge key `<<` brings in behind them (https://yaml.org/type/merge.html): training code
  * that reads the same file sees them too. The first of two with one key counts.
  */
-function pairsOf(source: Source, map: YAMLMap): Pair[] {
+function pairsOf(source: YamlSource, map: YAMLMap): Pair[] {
   const pairs = map.items as Pair[];
   const merged = pairs
     .filter((pair) => keyText(pair) === '<<')
@@ -177,8 +177,8 @@ function pairsOf(source: Source, map: YAMLMap): Pair[] {
 }
 
 /** The keys of a section over all layers. A null value counts as not said. */
-function entries(layers: Layers, name: string): Map<string, Found & { keyPlace: Place | undefined }> {
-  const all = new Map<string, Found & { keyPlace: Place | undefined }>();
+function entries(layers: Layers, name: string): Map<string, YamlField & { keyPlace: Place | undefined }> {
+  const all = new Map<string, YamlField & { keyPlace: Place | undefined }>();
   for (const { source, map } of layers) {
     const found = find([{ source, map }], name);
     if (found === undefined) continue;
@@ -194,11 +194,11 @@ function entries(layers: Layers, name: string): Map<string, Found & { keyPlace: 
   return all;
 }
 
-function isNull(found: Found): boolean {
+function isNull(found: YamlField): boolean {
   return isScalar(found.node) && found.node.value === null;
 }
 
-function section(layers: Layers, name: string, known: readonly string[]): Map<string, Found> {
+function section(layers: Layers, name: string, known: readonly string[]): Map<string, YamlField> {
   const all = entries(layers, name);
   for (const [key, found] of all) {
     if (!known.includes(key)) {
@@ -212,17 +212,17 @@ function section(layers: Layers, name: string, known: readonly string[]): Map<st
   return all;
 }
 
-function optional<T>(found: Found | undefined, read: (found: Found) => T): T | undefined {
+function optional<T>(found: YamlField | undefined, read: (found: YamlField) => T): T | undefined {
   return found === undefined ? undefined : read(found);
 }
 
-function wrong(found: Found, expected: string): Problem {
+function wrong(found: YamlField, expected: string): Problem {
   const shown = isScalar(found.node) ? (found.node.source ?? String(found.node.value)) : isMap(found.node) ? 'a mapping' : 'a list';
   return new Problem(`${found.path} is ${JSON.stringify(shown)}; it must be ${expected}`, found.place);
 }
 
 /** Any scalar, as it was spelled. */
-function scalarText(found: Found, expected: string): string {
+function scalarText(found: YamlField, expected: string): string {
   if (!isScalar(found.node) || found.node.value === null) throw wrong(found, expected);
   const { value, source } = found.node;
   const text = typeof value === 'string' ? value : (source ?? String(value));
@@ -230,21 +230,21 @@ function scalarText(found: Found, expected: string): string {
   return text;
 }
 
-function word(found: Found): string {
+function word(found: YamlField): string {
   const text = scalarText(found, 'text').trim();
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
   if (text === '' || /[\u0000-\u001f\u007f]/.test(text)) throw wrong(found, 'one line of text');
   return text;
 }
 
-function command(found: Found): string {
+function command(found: YamlField): string {
   const text = scalarText(found, 'a shell command');
   if (text.trim() === '') throw wrong(found, 'a shell command');
   if (text.includes('\r')) throw wrong(found, 'a shell command with Unix line ends');
   return text;
 }
 
-function lines(found: Found): string[] {
+function lines(found: YamlField): string[] {
   if (!isSeq(found.node)) return [command(found)];
   return found.node.items.map((item, index) => {
     const node = resolved(found.source, item);
@@ -254,7 +254,7 @@ function lines(found: Found): string[] {
 }
 
 /** git pathspecs, from the top of the repository. */
-function patterns(found: Found): string[] {
+function patterns(found: YamlField): string[] {
   const all = lines(found);
   if (all.some((pattern) => pattern.startsWith('/') || pattern.split('/').includes('..'))) {
     throw wrong(found, 'patterns of paths from the top of the repository, such as data/**');
@@ -262,7 +262,7 @@ function patterns(found: Found): string[] {
   return all;
 }
 
-function integer(least: number, most: number): (found: Found) => number {
+function integer(least: number, most: number): (found: YamlField) => number {
   return (found) => {
     const value = isScalar(found.node) ? found.node.value : undefined;
     if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) {
@@ -275,7 +275,7 @@ function integer(least: number, most: number): (found: Found) => number {
   };
 }
 
-function oneOf<T extends string>(...choices: readonly T[]): (found: Found) => T {
+function oneOf<T extends string>(...choices: readonly T[]): (found: YamlField) => T {
   return (found) => {
     const choice = choices.find((one) => isScalar(found.node) && found.node.value === one);
     if (choice === undefined) throw wrong(found, `one of ${choices.join(', ')}`);
@@ -283,14 +283,14 @@ function oneOf<T extends string>(...choices: readonly T[]): (found: Found) => T 
   };
 }
 
-function trueOrFalse(found: Found): boolean {
+function trueOrFalse(found: YamlField): boolean {
   const value = isScalar(found.node) ? found.node.value : undefined;
   if (typeof value !== 'boolean') throw wrong(found, 'true or false');
   return value;
 }
 
 /** `checkpoint-{step}` → `checkpoint-`. */
-function prefixOf(found: Found): string {
+function prefixOf(found: YamlField): string {
   const prefix = /^([A-Za-z][A-Za-z0-9._-]*)\{step\}$/.exec(word(found))?.[1];
   // What job.sh moves aside begins so, and must not be taken for a checkpoint.
   if (prefix === undefined || prefix.startsWith('incomplete.')) throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
@@ -302,7 +302,7 @@ export function startsOnCluster(path: string): boolean {
   return /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path);
 }
 
-function clusterPath(found: Found): string {
+function clusterPath(found: YamlField): string {
   const path = word(found);
   if (!startsOnCluster(path)) {
     throw wrong(found, 'an absolute path on the cluster, or start with ~/ or $NAME/ (which is expanded there)');
@@ -311,7 +311,7 @@ function clusterPath(found: Found): string {
   return path.length > 1 ? path.replace(/\/+$/, '') : path;
 }
 
-function fileName(found: Found): string {
+function fileName(found: YamlField): string {
   const name = word(found);
   if (name.startsWith('/') || name.split('/').some((part) => part === '..' || part === '')) {
     throw wrong(found, 'the name of a file inside a checkpoint directory, such as .metadata');
@@ -319,7 +319,7 @@ function fileName(found: Found): string {
   return name;
 }
 
-function webAddress(found: Found): string {
+function webAddress(found: YamlField): string {
   const address = word(found);
   if (!URL.canParse(address) || !/^https?:/.test(address)) throw wrong(found, 'a web address, such as https://wandb.example.edu');
   return address.replace(/\/+$/, '');

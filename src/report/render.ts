@@ -1,6 +1,6 @@
+import { quote } from '../base/shell-quote.ts';
 import { durationWords } from '../chain/state.ts';
-import type { CellStatus, ChainStatus, StepStatus } from '../chain/status.ts';
-import { quote } from '../shell-quote.ts';
+import type { CellStatus, ChainStatus, JobStatus } from '../chain/status.ts';
 import { amount, block, capped, code, count, details, plain, table } from './markdown.ts';
 import type { Report } from './report.ts';
 
@@ -31,7 +31,7 @@ function parts(report: Report, cellsShown: number): string[] {
   return [
     `### ${report.id}: ${headline(report)}`,
     facts(report),
-    ...(report.status && report.status.steps.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
+    ...(report.status && report.status.jobs.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
     report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
     ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
     ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
@@ -46,11 +46,11 @@ function parts(report: Report, cellsShown: number): string[] {
 function headline(report: Report): string {
   switch (report.state) {
     case 'planned':
-      return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
+      return `planned, ${count(report.jobCount, 'step')}; nothing was submitted`;
     case 'submitted':
-      return `submitted, ${count(report.steps, 'step')}`;
+      return `submitted, ${count(report.jobCount, 'step')}`;
     case 'extended':
-      return `extended to ${count(report.steps, 'step')}`;
+      return `extended to ${count(report.jobCount, 'step')}`;
     case 'complete':
       return report.command === 'launch' ? 'complete: every cell is done, nothing was submitted' : 'complete: every cell is done';
     case 'alive':
@@ -73,7 +73,7 @@ function facts(report: Report): string {
   const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
     .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
     .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
-  const size = `${count(report.cells.length, 'cell')} × ${count(report.steps, 'step')}`;
+  const size = `${count(report.cells.length, 'cell')} × ${count(report.jobCount, 'step')}`;
   const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
   const rows = [
     [
@@ -126,13 +126,13 @@ function wandbLine(wandb: NonNullable<Report['wandb']>): string {
 }
 
 function steps(report: Report): string {
-  const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
+  const rows = [...Map.groupBy(report.jobs, (job) => job.jobNumber)].map(([step, jobs]) => {
     const [first, ...others] = jobs;
     const last = others.at(-1);
     const waiting = first?.after !== undefined;
     return [
       String(step),
-      last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+      last === undefined ? code(first?.jobId ?? '') : `${code(first?.jobId ?? '')} … ${code(last.jobId)}`,
       first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
       first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
       waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
@@ -144,7 +144,7 @@ function steps(report: Report): string {
 /** What each step's tasks are doing. */
 function stepStates(status: ChainStatus): string {
   // A chain of single cells has as many jobs a step as there are cells; they are told of together.
-  const rows = [...Map.groupBy(status.steps, (step) => step.step)].map(([step, jobs]) => {
+  const rows = [...Map.groupBy(status.jobs, (step) => step.jobNumber)].map(([step, jobs]) => {
     const [first] = jobs;
     const last = jobs.length > 1 ? jobs.at(-1) : undefined;
     const tasks = new Map<string, number>();
@@ -152,7 +152,7 @@ function stepStates(status: ChainStatus): string {
     const said = [...tasks].sort(([, a], [, b]) => b - a).slice(0, 6);
     return [
       String(step),
-      last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
+      last === undefined ? code(first?.jobId ?? '') : `${code(first?.jobId ?? '')} … ${code(last.jobId)}`,
       last !== undefined ? 'each cell its own' : (first?.after ?? '').split(',').filter(Boolean).slice(0, 4).map(code).join(' '),
       `${said.map(([words, number]) => `${number} ${plain(words)}`).join(', ')}${tasks.size > said.length ? ', …' : ''}`,
     ];
@@ -165,7 +165,7 @@ function stepStates(status: ChainStatus): string {
 function progress(report: Report, status: ChainStatus, shown: number): string {
   const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
   // With more cells than there is room for, those that need somebody come first.
-  const order = (cell: CellStatus) => (cell.failed ? 0 : (cell.stepsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
+  const order = (cell: CellStatus) => (cell.failed ? 0 : (cell.jobsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
   const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
   const rows = sorted
     .slice(0, shown)
@@ -184,9 +184,9 @@ function progress(report: Report, status: ChainStatus, shown: number): string {
 }
 
 /** `███████░░░ 68%, 3 h left` */
-function bar({ done, nSteps, secondsLeft, complete }: CellStatus): string {
-  if (nSteps === undefined) return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
-  const part = complete ? 1 : Math.min(done / nSteps, 1);
+function bar({ stepsDone, nSteps, secondsLeft, complete }: CellStatus): string {
+  if (nSteps === undefined) return complete ? '██████████' : stepsDone > 0 ? `${amount(stepsDone)} steps` : '';
+  const part = complete ? 1 : Math.min(stepsDone / nSteps, 1);
   const full = Math.floor(part * 10);
   // No line break inside.
   const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
@@ -212,9 +212,9 @@ function advice({ status, name }: Report): string[] {
             : `Nothing was saved. Mend the cause, push, and launch again; to try the same commit once more: ${code(`/extend ${plainName(name)} 1`)}`,
         ]
       : []),
-    ...(status.missing > 0
+    ...(status.missingJobs > 0
       ? [
-          `${count(status.missing, 'step')} that ${status.missing === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
+          `${count(status.missingJobs, 'step')} that ${status.missingJobs === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
         ]
       : []),
   ];
@@ -266,22 +266,22 @@ const DIAGRAM_NODES = 40;
 
 /** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
 function diagram(report: Report): string {
-  const known: readonly DiagramStep[] = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
+  const known: readonly DiagramStep[] = report.status?.jobs ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
   // A chain of many cells is drawn step by step; of a long one the newest steps are those a person looks for.
   if (known.length > DIAGRAM_NODES && known.some((step) => step.cell !== undefined)) return diagramOfSteps(known);
   const shown = known.slice(-DIAGRAM_NODES);
-  const ids = new Set(shown.map((step) => step.job));
+  const ids = new Set(shown.map((step) => step.jobId));
   const lines = [
     'flowchart LR',
     ...shown.map(
       (step) =>
-        `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${drawnAs([step])}`,
+        `  j${step.jobId}["step ${step.jobNumber}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.jobId}"]:::${drawnAs([step])}`,
     ),
     ...shown.flatMap((step) =>
       (step.after ?? '')
         .split(',')
         .filter((before) => ids.has(before))
-        .map((before) => `  j${before} -- afterany --> j${step.job}`),
+        .map((before) => `  j${before} -- afterany --> j${step.jobId}`),
     ),
     ...CLASSES,
   ];
@@ -296,7 +296,7 @@ const CLASSES = [
 ];
 
 function diagramOfSteps(known: readonly DiagramStep[]): string {
-  const steps = [...Map.groupBy(known, (step) => step.step)].slice(-DIAGRAM_NODES);
+  const steps = [...Map.groupBy(known, (step) => step.jobNumber)].slice(-DIAGRAM_NODES);
   const lines = [
     'flowchart LR',
     ...steps.map(([step, jobs]) => `  s${step}["step ${step}<br/>${count(jobs.length, 'job')}"]:::${drawnAs(jobs)}`),
@@ -312,7 +312,7 @@ function drawnAs(jobs: readonly DiagramStep[]): string {
   return jobs.some((job) => job.tasks.some(({ words }) => /^(failed|out of memory|lost its node)/.test(words))) ? 'failed' : 'ended';
 }
 
-type DiagramStep = Omit<StepStatus, 'tasks'> & { readonly tasks: readonly { readonly words: string }[] };
+type DiagramStep = Omit<JobStatus, 'tasks'> & { readonly tasks: readonly { readonly words: string }[] };
 
 function onTheCluster(commands: NonNullable<Report['commands']>): string {
   return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
@@ -342,7 +342,7 @@ export function statusDescription(report: Report): string {
   const cells = report.status?.cells ?? [];
   const complete = cells.filter((cell) => cell.complete).length;
   const known = cells.filter((cell) => cell.nSteps !== undefined);
-  const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
+  const part = known.reduce((sum, cell) => sum + Math.min(1, cell.stepsDone / (cell.nSteps ?? 1)), 0) / known.length;
   const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
   return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
 }

@@ -1,7 +1,7 @@
 import type { Launcher } from '../chain/manifest.ts';
 import type { Submission } from '../chain/plan.ts';
 import type { ChainStatus } from '../chain/status.ts';
-import type { SubmittedJob } from '../cluster/submit.ts';
+import type { SubmittedJob } from '../cluster/programs/submit.ts';
 
 /** The facts a command leaves behind: what the comment, the summary and the outputs are made of. Plain JSON. */
 export interface Report {
@@ -26,7 +26,7 @@ export interface Report {
     readonly nSteps: number | undefined;
   }[];
   /** Length of the chain in steps, earlier launches included. */
-  readonly steps: number;
+  readonly jobCount: number;
   /** Upper bound of all its steps; undefined without a time limit in the yaml. */
   readonly gpuHours: number | undefined;
   readonly jobs: readonly SubmittedJob[];
@@ -44,7 +44,7 @@ export interface Report {
   /** What to copy into a shell on the cluster. */
   readonly commands: Readonly<Record<'queue' | 'log' | 'cancel', string>> | undefined;
   /** What was or would be submitted. */
-  readonly submissions: readonly Pick<Submission, 'step' | 'cell' | 'environment' | 'arguments'>[];
+  readonly submissions: readonly Pick<Submission, 'jobNumber' | 'cell' | 'environment' | 'arguments'>[];
   /** Things worth knowing that stop nothing. */
   readonly notes: readonly string[];
 }

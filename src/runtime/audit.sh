@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # status is set in the trap
-# What is on the cluster of an experiment, told as it is: what it should be is for src/commands/audit.ts to say. Changes nothing.
+# What is on the cluster of an experiment, told as it is: what it should be is for src/audit/ to say. Changes nothing.
 #
 #   audit_begin
 #   audit_experiment EXPERIMENT_DIR SAVE_DIR    once per experiment; either may be gone, the first may be empty

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154 # part of job.sh
 # The journal of a cell: one JSON object a line, written by whoever holds the cell's lock. The last field of a line, sum, is the
 # start of the SHA-256 of the sum of the line before and of the line without this field, so that a line that was edited, put
-# in or taken out shows (src/chain/accounting.ts checks it). It is no signature: who edits a line can make all sums anew.
+# in or taken out shows (src/audit/attribution.ts checks it). It is no signature: who edits a line can make all sums anew.
 
 # The sum of the journal's last line; nothing where there is none.
 journal_sum() {

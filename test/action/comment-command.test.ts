@@ -28,7 +28,7 @@ test('each command in each of its forms', () => {
     ['/extend smoke', { command: 'extend', target: 'smoke', overrides: ['chain.n_jobs=1'] }],
     ['/cancel', { command: 'cancel' }],
     ['/cancel smoke cell=3', { command: 'cancel', target: 'smoke', cell: 3 }],
-    ['/cancel step=2', { command: 'cancel', step: 2 }],
+    ['/cancel step=2', { command: 'cancel', job: 2 }],
     ['/audit 1a2b3c4\r\n', { command: 'audit', target: '1a2b3c4' }],
   ] as const) {
     assert.deepEqual(ask(body), wanted, body);

@@ -17,7 +17,7 @@ const inputs: Inputs = {
   allowForks: false,
   keepPartial: false,
   target: '',
-  step: undefined,
+  job: undefined,
   cell: undefined,
   wait: 'no',
   waitTimeout: 60,

@@ -11,7 +11,7 @@ import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
 const COMMIT = '1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b';
 const experiment = (text: string) =>
   experimentFrom(parseSource('configs/smoke.yaml', `run: train\nsave: {path: /ckpt}\n${text}`), COMMIT, parseRepoConfig(''), []);
-const PLACES = { workdir: '/w', save: '/ckpt' };
+const PLACES = { workdir: '/w', savePath: '/ckpt' };
 
 test('the exact sbatch arguments of a chain', () => {
   const { submissions } = planOf(
@@ -58,7 +58,7 @@ test('the exact sbatch arguments of a chain', () => {
 });
 
 test('a later launch counts its steps on', () => {
-  const { submissions } = planOf(experiment('chain: {n_jobs: 2}\n'), PLACES, { launch: 3, firstStep: 5, nonce: 'ab' });
+  const { submissions } = planOf(experiment('chain: {n_jobs: 2}\n'), PLACES, { launch: 3, firstJob: 5, nonce: 'ab' });
   assert.deepEqual(
     submissions.map((submission) => [submission.tag, submission.environment['CHAIN_STEP'], submission.environment['CHAIN_LENGTH']]),
     [
@@ -69,7 +69,7 @@ test('a later launch counts its steps on', () => {
 });
 
 test('a comment the site asks for is kept, and a % in a path is not a pattern', () => {
-  const [first] = planOf(experiment('slurm: {comment: project-x}\n'), { workdir: '/w/100%', save: '/s' }).submissions;
+  const [first] = planOf(experiment('slurm: {comment: project-x}\n'), { workdir: '/w/100%', savePath: '/s' }).submissions;
   assert.ok(first?.arguments.includes('--comment=project-x'));
   assert.ok(!first?.arguments.some((argument) => argument.startsWith('--comment=smoke')));
   assert.ok(first?.arguments.includes('--output=/w/100%%/experiments/smoke-1a2b3c4d5e6f/logs/1_%A_%a.out'));

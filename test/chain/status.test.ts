@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseJournal } from '../../src/chain/journal.ts';
 import type { Manifest } from '../../src/chain/manifest.ts';
-import { type AccountRow, durationWords, type QueueRow, recordsOf, stateWords, taskState } from '../../src/chain/state.ts';
+import { type AccountingRow, durationWords, type QueueRow, rowsOfArray, stateWords, taskState } from '../../src/chain/state.ts';
 import { type ChainStatus, type StatusSource, statusOf } from '../../src/chain/status.ts';
-import { tasksOf } from '../../src/cluster/survey.ts';
+import { tasksOf } from '../../src/cluster/programs/survey.ts';
 
 const NOW = 1_800_000_000;
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 const queued = (job: string, cells: number[], state: string, reason = 'None', start?: number): QueueRow => ({
-  job,
+  jobId: job,
   cells,
   state,
   reason,
@@ -18,8 +18,8 @@ const queued = (job: string, cells: number[], state: string, reason = 'None', st
   dependency: '',
   name: `t${job}`,
 });
-const ended = (job: string, cells: number[], state: string, exit = '0:0', by?: string): AccountRow => ({
-  job,
+const ended = (job: string, cells: number[], state: string, exit = '0:0', by?: string): AccountingRow => ({
+  jobId: job,
   cells,
   name: `t${job}`,
   state,
@@ -29,8 +29,8 @@ const ended = (job: string, cells: number[], state: string, exit = '0:0', by?: s
   end: NOW,
   node: 'n1',
 });
-const words = (queue: QueueRow[] | undefined, accounting: AccountRow[] | undefined, journal: string[] = [], cancelled?: string) =>
-  stateWords(taskState(recordsOf({ queue, accounting }, '5', 't5'), 2, parseJournal(journal), cancelled), NOW);
+const words = (queue: QueueRow[] | undefined, accounting: AccountingRow[] | undefined, journal: string[] = [], cancelled?: string) =>
+  stateWords(taskState(rowsOfArray({ queue, accounting }, '5', 't5'), 2, parseJournal(journal), cancelled), NOW);
 const line = (event: string, more: object = {}) =>
   JSON.stringify({ event, launch: 1, step: 1, cell: 2, job: '5', task: '5', restart: 0, host: 'n1', time: iso(NOW - 100), ...more });
 
@@ -94,11 +94,11 @@ function status(source: Partial<StatusSource> & { nSteps?: number | null; time?:
   } as unknown as Manifest;
   return statusOf({
     manifest,
-    steps: [1, 2, 3].map((step) => ({ step, cell: undefined, job: String(step), after: undefined, tag: `t${step}` })),
+    jobs: [1, 2, 3].map((number) => ({ jobNumber: number, cell: undefined, jobId: String(number), after: undefined, tag: `t${number}` })),
     cancelled: new Map(),
     journals: new Map(),
     cells: new Map(),
-    records: { queue: [], accounting: [] },
+    slurm: { queue: [], accounting: [] },
     now: NOW,
     ...more,
   });
@@ -110,7 +110,7 @@ const disk = (step: number, savedAt = NOW) => ({ newest: `step_${step}`, newestS
 test('a running chain: which step, how far, how long still, and whether the queued steps are enough', () => {
   // 100 steps in 1000 s; 900 to go take 9000 s. Left: 2600 s of this task and two times an hour, so 200 s short of it.
   const seen = status({
-    records: {
+    slurm: {
       queue: [
         queued('1', [0, 1], 'RUNNING', 'None', NOW - 1000),
         queued('2', [0, 1], 'PENDING', 'Dependency'),
@@ -123,14 +123,14 @@ test('a running chain: which step, how far, how long still, and whether the queu
   });
   assert.equal(seen.state, 'running');
   assert.equal(seen.headline, 'running, step 1 of 3');
-  assert.deepEqual(seen.steps[0]?.tasks, [{ words: 'running', count: 2 }]);
+  assert.deepEqual(seen.jobs[0]?.tasks, [{ words: 'running', count: 2 }]);
   const [cell] = seen.cells;
-  assert.equal(cell?.done, 100);
+  assert.equal(cell?.stepsDone, 100);
   assert.equal(Math.round(cell?.secondsLeft ?? 0), 9000);
-  assert.equal(cell?.stepsShort, 0, '2600 + 2 × 3600 = 9800 seconds are there');
+  assert.equal(cell?.jobsShort, 0, '2600 + 2 × 3600 = 9800 seconds are there');
   const tight = status({
     ...{ time: '00:40:00' },
-    records: { queue: [queued('1', [0, 1], 'RUNNING', 'None', NOW - 1000)], accounting: [] },
+    slurm: { queue: [queued('1', [0, 1], 'RUNNING', 'None', NOW - 1000)], accounting: [] },
     journals: new Map([[0, journalOf([{ event: 'start', step: 1, time: iso(NOW - 1000), resume_step: -1 }])]]),
     cells: new Map([[0, disk(99)]]),
   });
@@ -139,29 +139,29 @@ test('a running chain: which step, how far, how long still, and whether the queu
 
 test('a chain between two steps waits, one that is over has ended or failed, one that is through is complete', () => {
   const waiting = status({
-    records: { queue: [queued('2', [0, 1], 'PENDING', 'Resources')], accounting: [ended('1', [0, 1], 'TIMEOUT')] },
+    slurm: { queue: [queued('2', [0, 1], 'PENDING', 'Resources')], accounting: [ended('1', [0, 1], 'TIMEOUT')] },
   });
   assert.equal(waiting.headline, 'step 2 of 3: waiting for resources (Resources: nothing is free)');
   const rows = (state: string, exit = '0:0') => [1, 2, 3].map((job) => ended(String(job), [0, 1], state, exit));
-  assert.equal(status({ records: { queue: [], accounting: rows('TIMEOUT') } }).state, 'ended');
-  assert.equal(status({ records: { queue: [], accounting: rows('FAILED', '1:0') } }).state, 'failed');
+  assert.equal(status({ slurm: { queue: [], accounting: rows('TIMEOUT') } }).state, 'ended');
+  assert.equal(status({ slurm: { queue: [], accounting: rows('FAILED', '1:0') } }).state, 'failed');
   const complete = status({
     cells: new Map([0, 1].map((cell) => [cell, disk(999)])),
-    records: { queue: undefined, accounting: undefined },
+    slurm: { queue: undefined, accounting: undefined },
   });
   assert.equal(complete.state, 'complete', 'whatever squeue says');
-  assert.equal(status({ records: { queue: undefined, accounting: rows('TIMEOUT') } }).state, 'unknown');
+  assert.equal(status({ slurm: { queue: undefined, accounting: rows('TIMEOUT') } }).state, 'unknown');
 });
 
 test('steps that were asked for and never queued are counted', () => {
-  const seen = status({ launches: [[1, 2, 3, 4, 5]], records: { queue: [queued('1', [0, 1], 'RUNNING')], accounting: [] } });
-  assert.equal(seen.missing, 2);
+  const seen = status({ launches: [[1, 2, 3, 4, 5]], slurm: { queue: [queued('1', [0, 1], 'RUNNING')], accounting: [] } });
+  assert.equal(seen.missingJobs, 2);
   assert.equal(seen.headline, 'running, step 1 of 3 (5 were asked for)');
 });
 
 test('a cell that failed is told of with its log, the one beside it is not', () => {
   const seen = status({
-    records: {
+    slurm: {
       queue: [queued('2', [0, 1], 'PENDING', 'Dependency'), queued('3', [0, 1], 'PENDING', 'Dependency')],
       accounting: [ended('1', [0], 'FAILED', '1:0'), ended('1', [1], 'TIMEOUT')],
     },
@@ -185,8 +185,8 @@ test('a thousand cells of a thousand states are put together in a moment', () =>
   } as unknown as Manifest;
   const seen = status({
     manifest,
-    records: { queue: [queued('2', cells, 'PENDING', 'Dependency')], accounting: cells.map((cell) => ended('1', [cell], 'TIMEOUT')) },
+    slurm: { queue: [queued('2', cells, 'PENDING', 'Dependency')], accounting: cells.map((cell) => ended('1', [cell], 'TIMEOUT')) },
   });
   assert.equal(seen.cells.length, 1000);
-  assert.deepEqual(seen.steps[0]?.tasks, [{ words: 'reached the time limit', count: 1000 }]);
+  assert.deepEqual(seen.jobs[0]?.tasks, [{ words: 'reached the time limit', count: 1000 }]);
 });

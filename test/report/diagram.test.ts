@@ -3,32 +3,32 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import DOMPurify from 'dompurify';
 import mermaid from 'mermaid';
-import type { ChainStatus, StepStatus } from '../../src/chain/status.ts';
+import type { ChainStatus, JobStatus } from '../../src/chain/status.ts';
 import { renderComment } from '../../src/report/render.ts';
 import type { Report } from '../../src/report/report.ts';
 
 // The grammar is what is asked about. What it cleans labels with needs a browser, and labels here are our own words.
 Object.assign(DOMPurify, { addHook: () => {}, sanitize: (text: string) => text });
 
-const step = (number: number, more: Partial<StepStatus> = {}): StepStatus => ({
-  step: number,
+const step = (number: number, more: Partial<JobStatus> = {}): JobStatus => ({
+  jobNumber: number,
   cell: undefined,
-  job: String(4710 + number),
+  jobId: String(4710 + number),
   after: number === 1 ? undefined : String(4709 + number),
   tasks: [{ words: number === 1 ? 'running' : 'waiting for the step before', count: 2 }],
   alive: true,
   ...more,
 });
 
-function diagramOf(steps: readonly StepStatus[] | undefined): string {
+function diagramOf(steps: readonly JobStatus[] | undefined): string {
   const status: ChainStatus | undefined = steps && {
     state: 'running',
     headline: 'running',
     at: 0,
-    steps,
+    jobs: steps,
     cells: [],
     extendBy: 0,
-    missing: 0,
+    missingJobs: 0,
   };
   const report: Report = {
     command: 'status',
@@ -38,7 +38,7 @@ function diagramOf(steps: readonly StepStatus[] | undefined): string {
       cluster: 'entropy',
       slurm: [],
       cells: [],
-      steps: 3,
+      jobCount: 3,
       gpuHours: undefined,
       wandb: undefined,
       pullRequests: [],

@@ -17,8 +17,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { runsOf, sumOf } from '../../src/chain/accounting.ts';
-import { JOB_SCRIPT } from '../../src/cluster/stage.ts';
+import { checksumOf, parseRanges } from '../../src/audit/attribution.ts';
+import { JOB_SCRIPT } from '../../src/cluster/programs/stage.ts';
 import { ROOT } from '../support/action.ts';
 import { until } from '../support/lab.ts';
 
@@ -347,7 +347,7 @@ test('every line has a sum over itself and the sum before it, and the lock remem
   let previous = '';
   for (const text of texts) {
     const [, rest, sum = ''] = /^(.*),"sum":"([0-9a-f]{16})"\}$/.exec(text) ?? [];
-    assert.equal(sum, sumOf(previous, `${rest}}`));
+    assert.equal(sum, checksumOf(previous, `${rest}}`));
     previous = sum;
   }
   assert.equal(readFileSync(join(one.chain, '0.lock.2/released'), 'utf8'), previous);
@@ -360,7 +360,7 @@ test('what was saved is on record as runs of one distance, however many and howe
   one.save('step_0040');
   one.save('step_900', '');
   one.task(1);
-  assert.deepEqual(runsOf(one.journal()[0]?.['found']), [
+  assert.deepEqual(parseRanges(one.journal()[0]?.['found']), [
     { first: 7, last: 20, stride: 13 },
     { first: 40, last: 600, stride: 20 },
     { first: 601, last: 601, stride: 1 },
@@ -369,7 +369,7 @@ test('what was saved is on record as runs of one distance, however many and howe
   const squares = Array.from({ length: 700 }, (_, index) => 1000 + index * index);
   for (const number of squares) one.save(`step_${number}`);
   one.task(2);
-  const found = runsOf(one.journal()[2]?.['found']) ?? [];
+  const found = parseRanges(one.journal()[2]?.['found']) ?? [];
   assert.equal(found.length, 101);
   const holds = (number: number) =>
     found.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);

@@ -1,22 +1,22 @@
 import { createHash } from 'node:crypto';
-import { type LaunchRecord, type Manifest, manifestDifferences, manifestOf } from '../chain/manifest.ts';
-import { experimentDirectory, type Places, planOf } from '../chain/plan.ts';
-import { type Connection, connect } from '../cluster/connection.ts';
-import { isReleased, lastStep, nextLaunch } from '../cluster/ledger.ts';
-import { exceeded, type SubmitLimit } from '../cluster/limits.ts';
-import { type Probe, probe } from '../cluster/probe.ts';
-import type { Answer } from '../cluster/shell.ts';
-import { JOB_SCRIPT, stageCode, stageExperiment } from '../cluster/stage.ts';
-import { commandsFor, submit } from '../cluster/submit.ts';
-import { type Code, codeOf } from '../experiment/code.ts';
-import { asAttempt, type Experiment } from '../experiment/experiment.ts';
-import { subjectOf } from '../experiment/git.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import { Problem } from '../problem.ts';
-import { count } from '../report/markdown.ts';
-import type { Report } from '../report/report.ts';
-import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from './command.ts';
-import { withStatus } from './status.ts';
+import { Problem } from '../../base/problem.ts';
+import { isReleased, lastJob, nextLaunch } from '../../chain/ledger.ts';
+import { type LaunchRecord, type Manifest, manifestDifferences, manifestOf } from '../../chain/manifest.ts';
+import { experimentDirectory, type Places, planOf } from '../../chain/plan.ts';
+import { type Connection, connect } from '../../cluster/connection.ts';
+import { exceeded, type SubmitLimit } from '../../cluster/limits.ts';
+import { type Probe, probe } from '../../cluster/programs/probe.ts';
+import { JOB_SCRIPT, stageCode, stageExperiment } from '../../cluster/programs/stage.ts';
+import { commandsFor, submit } from '../../cluster/programs/submit.ts';
+import type { Answer } from '../../cluster/shell.ts';
+import { asAttempt, type Experiment } from '../../experiment/experiment.ts';
+import type { Cluster } from '../../experiment/repo-config.ts';
+import { type Code, codeOf } from '../../repo/code.ts';
+import { subjectOf } from '../../repo/git.ts';
+import { count } from '../../report/markdown.ts';
+import type { Report } from '../../report/report.ts';
+import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from '../command.ts';
+import { withStatus } from '../status.ts';
 
 export interface LaunchOrder extends Order {
   /**
@@ -97,7 +97,7 @@ function intentOf(order: LaunchOrder, seen: Probe, completing: boolean): Intent 
     };
   }
   // Steps that were asked for and refused for want of room, or lost with their launcher.
-  const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
+  const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastJob(seen.ledger);
   if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
     const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
     return { experiment: withLength(newest, missing), there: seen, extend: true, completes: true, notes };
@@ -239,17 +239,17 @@ async function launchOver(
         submissions: [],
         command: 'launch',
         state: 'alive',
-        steps: Math.max(...result.jobs.map((job) => job.step)),
+        jobCount: Math.max(...result.jobs.map((job) => job.jobNumber)),
         jobs: result.jobs,
         commands: commandsFor(places, experiment.id, result.jobs),
         notes,
       };
     case 'submitted':
       if (result.held !== undefined) {
-        notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
+        notes.push(`Step ${name.firstJob} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
       }
       if (result.cut !== undefined) {
-        const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
+        const asked = name.firstJob + experiment.settings.chain.nJobs - 1;
         notes.push(
           `Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`,
         );

@@ -1,24 +1,24 @@
 import * as core from '@actions/core';
-import { changedFiles, headOf } from './action/github.ts';
-import type { Inputs } from './action/inputs.ts';
-import { publishAudit } from './action/publish.ts';
-import type { Request } from './action/request.ts';
-import type { Launcher } from './chain/manifest.ts';
-import type { AuditCost } from './cluster/records.ts';
-import { type Audit, auditExperiments } from './commands/audit.ts';
-import { cancel } from './commands/cancel.ts';
-import { type Found, onClusters } from './commands/clusters.ts';
-import type { Order } from './commands/command.ts';
-import { extendedExperiment } from './commands/extend.ts';
-import { launch } from './commands/launch.ts';
-import { plan } from './commands/plan.ts';
-import { status } from './commands/status.ts';
-import { type Target, theOne } from './commands/target.ts';
-import { waitFor } from './commands/wait.ts';
-import { type Experiment, findExperiment, isExperimentPath, loadExperiment, savePathsAt } from './experiment/experiment.ts';
-import { Problem } from './problem.ts';
-import type { Report } from './report/report.ts';
-import { isClosing, noKey, runUrl, type Session } from './session.ts';
+import { changedFiles, pullRequestHead } from '../action/github.ts';
+import type { Inputs } from '../action/inputs.ts';
+import { publishAudit } from '../action/publish.ts';
+import type { Request } from '../action/request.ts';
+import { isClosing, noKey, runUrl, type Session } from '../action/session.ts';
+import type { AuditCost } from '../audit/answers.ts';
+import { type Audit, auditExperiments } from '../audit/audit.ts';
+import { Problem } from '../base/problem.ts';
+import type { Launcher } from '../chain/manifest.ts';
+import { type Experiment, findExperiment, isExperimentPath, loadExperiment, savePathsAt } from '../experiment/experiment.ts';
+import type { Report } from '../report/report.ts';
+import { cancel } from './cancel.ts';
+import { type ClusterMatch, onClusters } from './clusters.ts';
+import type { Order } from './command.ts';
+import { extendedExperiment } from './extend.ts';
+import { launch } from './launch/launch.ts';
+import { plan } from './plan.ts';
+import { status } from './status.ts';
+import { pickOne, type Target } from './target.ts';
+import { waitFor } from './wait.ts';
 
 /**
  * Does what was asked for.
@@ -55,24 +55,24 @@ export async function perform(
       const target = targetOf(request, false);
       // Nobody asked: the pull request was closed, and most have nothing in the queue then.
       const closing = isClosing(request);
-      const act = async ({ connection, cluster, listing, heads }: Found) => {
-        const queued = heads.filter((head) => listing.queued.has(head.id));
+      const act = async ({ connection, cluster, listing, matches }: ClusterMatch) => {
+        const queued = matches.filter((head) => listing.queued.has(head.id));
         // Everything of a pull request, or the one chain that was named.
-        const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
-        const chosen = closing || (all && queued.length > 0) ? queued : [theOne(heads, listing, 'cancel', near)];
+        const all = target.kind === 'pull request' && request.job === undefined && request.cell === undefined;
+        const chosen = closing || (all && queued.length > 0) ? queued : [pickOne(matches, listing, 'cancel', near)];
         for (const experiment of chosen) {
           core.info(`cancelling ${experiment.id}`);
           const { workdir } = listing;
-          const { step, cell } = request;
+          const { job: jobNumber, cell } = request;
           const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
-          await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: secretsOf(session.inputs) }));
+          await done(await cancel(connection, cluster, { experiment, workdir, jobNumber, cell, by, secrets: secretsOf(session.inputs) }));
         }
       };
       return onFound(session, target, act, { mayBeNone: closing });
     }
     case 'extend':
-      return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
-        const head = theOne(heads, listing, 'extend', near);
+      return onFound(session, targetOf(request, false), async ({ listing, matches }) => {
+        const head = pickOne(matches, listing, 'extend', near);
         const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
         const chain = given.some((one) => one.path === 'chain.n_jobs')
           ? given
@@ -147,7 +147,7 @@ function orderOf({ repo, inputs, credentials, signal, request, name }: Session, 
 /** What was approved is the commit the event names; a push since then is not. */
 async function refuseMovedHead({ api, name, request: { pullRequest }, commit }: Session): Promise<void> {
   if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined)) return;
-  const { commit: now, isOpen } = await headOf(api, name, pullRequest.number);
+  const { commit: now, isOpen } = await pullRequestHead(api, name, pullRequest.number);
   if (!isOpen) throw new Problem(`pull request #${pullRequest.number} is closed. Nothing was submitted`);
   if (now !== commit) {
     throw new Problem(
@@ -170,7 +170,7 @@ function targetOf({ target, pullRequest, command }: Request, whatever: boolean):
 async function onFound(
   session: Session,
   target: Target,
-  act: (found: Found) => Promise<void>,
+  act: (found: ClusterMatch) => Promise<void>,
   { places = [], mayBeNone = false }: { readonly places?: readonly string[]; readonly mayBeNone?: boolean } = {},
 ): Promise<void> {
   const { config, credentials, repo, name, request, inputs } = session;
@@ -186,8 +186,8 @@ async function onFound(
   }
 }
 
-function statusOfFound({ inputs }: Session, { connection, cluster, listing, heads }: Found): ReturnType<typeof status> {
-  const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
+function statusOfFound({ inputs }: Session, { connection, cluster, listing, matches }: ClusterMatch): ReturnType<typeof status> {
+  const ids = new Map(matches.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
   return status(connection, cluster, listing, ids, secretsOf(inputs));
 }
 
@@ -213,9 +213,9 @@ export async function waitForAll(session: Session, reports: readonly Report[], d
   if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
     core.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
     const by = `cancelled workflow run ${runUrl(session.name)}`;
-    await onFound(session, { kind: 'ids', ids }, async ({ connection, cluster, listing, heads }) => {
-      for (const experiment of heads) {
-        const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
+    await onFound(session, { kind: 'ids', ids }, async ({ connection, cluster, listing, matches }) => {
+      for (const experiment of matches) {
+        const order = { experiment, workdir: listing.workdir, jobNumber: undefined, cell: undefined, by, secrets: secretsOf(inputs) };
         await done(await cancel(connection, cluster, order));
       }
     });
@@ -235,8 +235,8 @@ async function audit(session: Session): Promise<{ readonly audits: readonly Audi
   await onFound(
     session,
     targetOf(request, true),
-    async ({ connection, cluster, listing, heads }) => {
-      const targets = heads.map(({ id, save }) => ({
+    async ({ connection, cluster, listing, matches }) => {
+      const targets = matches.map(({ id, save }) => ({
         id,
         experimentDirectory: `${listing.workdir}/experiments/${id}`,
         saveDirectory: save,

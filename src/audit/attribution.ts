@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { LedgerLine } from '../cluster/ledger.ts';
-import type { Manifest } from './manifest.ts';
+import type { LedgerLine } from '../chain/ledger.ts';
+import type { Manifest } from '../chain/manifest.ts';
 
 /** Numbers from first to last, each `stride` behind the one before. */
-export interface Run {
+export interface NumberRange {
   readonly first: number;
   readonly last: number;
   readonly stride: number;
@@ -29,17 +29,17 @@ export interface CellRecord {
   /** The last line has no end: its task was writing it, or was killed over it. */
   readonly cut: boolean;
   /** The sum of the last line when the last task that came to its end let go of the cell; undefined where nobody says. */
-  readonly head: string | undefined;
+  readonly releasedChecksum: string | undefined;
   readonly checkpoints: readonly CheckpointEntry[];
 }
 
 /** One task that ran, from its start to its end or to what came after it. */
-export interface Task {
+export interface RecordedTask {
   readonly launch: number;
-  readonly step: number;
+  readonly jobNumber: number;
   /** Slurm's id of the array, and of the task itself. */
-  readonly job: string;
-  readonly task: string;
+  readonly jobId: string;
+  readonly taskId: string;
   readonly restart: number;
   readonly host: string;
   /** Seconds since 1970. */
@@ -51,11 +51,11 @@ export interface Task {
    */
   readonly outcome: 'ended' | 'killed' | 'open';
   readonly resumeStep: number;
-  readonly saved: readonly Run[];
+  readonly saved: readonly NumberRange[];
 }
 
 export interface TaskCheckpoints {
-  readonly task: Task;
+  readonly task: RecordedTask;
   /** Those of its checkpoints that are still there, lowest first. */
   readonly checkpoints: readonly CheckpointEntry[];
 }
@@ -70,7 +70,7 @@ export interface CellAccount {
   /** Worth knowing, and no sign that anything was changed. */
   readonly notes: readonly string[];
   /** Every task that has a line, those that only looked included. */
-  readonly lines: readonly Pick<Task, 'launch' | 'step' | 'job'>[];
+  readonly lines: readonly Pick<RecordedTask, 'launch' | 'jobNumber' | 'jobId'>[];
 }
 
 /** Clocks of nodes and file servers differ, and the last write of a task may come after it wrote down its end. Seconds. */
@@ -93,13 +93,13 @@ interface Line {
  */
 export function accountFor(record: CellRecord, endOf: ReadonlyMap<string, number> = new Map()): CellAccount {
   const { lines, gaps, notes } = checkedLines(record);
-  const tasks: Task[] = [];
-  let open: Task | undefined;
+  const tasks: RecordedTask[] = [];
+  let open: RecordedTask | undefined;
   // What the last line that says so left as the newest one.
   let newest: { readonly step: number; readonly line: number } | undefined;
 
   for (const line of lines) {
-    const found = runsOf(line.value['found']);
+    const found = parseRanges(line.value['found']);
     const resume = line.event === 'start' ? numberOf(line.value['resume_step']) : undefined;
     if (open !== undefined && (line.event === 'start' || found !== undefined)) {
       const { resumeStep } = open;
@@ -127,18 +127,18 @@ export function accountFor(record: CellRecord, endOf: ReadonlyMap<string, number
     } else if (line.event === 'end') {
       const last = numberOf(line.value['newest_step']);
       const name = nameOf(line);
-      if (open === undefined || open.task !== name.task || open.restart !== name.restart || last === undefined) {
+      if (open === undefined || open.taskId !== name.taskId || open.restart !== name.restart || last === undefined) {
         gaps.push(`line ${line.number} of its journal is the end of job ${taskName(name, record.cell)}, whose start is not on record`);
         continue;
       }
-      const saved = runsOf(line.value['saved']) ?? (last > open.resumeStep ? [{ first: open.resumeStep + 1, last, stride: 1 }] : []);
+      const saved = parseRanges(line.value['saved']) ?? (last > open.resumeStep ? [{ first: open.resumeStep + 1, last, stride: 1 }] : []);
       tasks.push({ ...open, outcome: 'ended', ended: line.time, saved });
       newest = { step: last, line: line.number };
       open = undefined;
     }
   }
   if (open !== undefined) {
-    const ended = endOf.get(open.task);
+    const ended = endOf.get(open.taskId);
     tasks.push({ ...open, ended, outcome: ended === undefined ? 'open' : 'killed' });
     notes.push(
       `cell ${record.cell}: job ${taskName(open, record.cell)} has a start and no end on record: ${ended === undefined ? 'it is running or was killed' : 'it was killed'}; what is newer than ${stepName(open.resumeStep)} is taken for its own`,
@@ -147,7 +147,7 @@ export function accountFor(record: CellRecord, endOf: ReadonlyMap<string, number
   return { cell: record.cell, ...attribute(record, tasks, notes), gaps, notes, lines: lines.map(nameOf) };
 }
 
-function attribute(record: CellRecord, tasks: readonly Task[], notes: string[]): Pick<CellAccount, 'tasks' | 'unaccounted'> {
+function attribute(record: CellRecord, tasks: readonly RecordedTask[], notes: string[]): Pick<CellAccount, 'tasks' | 'unaccounted'> {
   const byTask = tasks.map((task) => ({ task, holds: membership(task.saved), checkpoints: [] as CheckpointEntry[] }));
   const unaccounted: { checkpoint: CheckpointEntry; why: string }[] = [];
   const halves: CheckpointEntry[] = [];
@@ -168,7 +168,7 @@ function attribute(record: CellRecord, tasks: readonly Task[], notes: string[]):
       unaccounted.push({ checkpoint, why: tasks.length === 0 ? 'no task is on record' : 'no task on record has saved it' });
       continue;
     }
-    const within = (task: Task, time: number) =>
+    const within = (task: RecordedTask, time: number) =>
       time >= task.started - SLACK_SECONDS && time <= (task.ended ?? Number.POSITIVE_INFINITY) + SLACK_SECONDS;
     if (within(owner.task, checkpoint.modified)) {
       if (!byTask.slice(index).some(({ task }) => within(task, checkpoint.touched))) touched.push(checkpoint);
@@ -210,7 +210,7 @@ function checkedLines(record: CellRecord): { lines: Line[]; gaps: string[]; note
     const match = /^(.*),"sum":"([0-9a-f]{16})"\}$/s.exec(text);
     const sum = match?.[2] ?? '';
     if (match === null) gaps.push(`line ${number} of its journal has no sum`);
-    else if (sumOf(previous, `${match[1]}}`) !== sum) {
+    else if (checksumOf(previous, `${match[1]}}`) !== sum) {
       gaps.push(
         `line ${number} of its journal does not go with its sum: it was edited, or a line before it was edited, put in or taken out`,
       );
@@ -223,7 +223,7 @@ function checkedLines(record: CellRecord): { lines: Line[]; gaps: string[]; note
       gaps.push(`line ${number} of its journal is of cell ${JSON.stringify(line.value['cell'])}`);
     else lines.push(line);
   }
-  if (record.head !== undefined && record.head !== '' && !sums.has(record.head)) {
+  if (record.releasedChecksum !== undefined && record.releasedChecksum !== '' && !sums.has(record.releasedChecksum)) {
     gaps.push(
       record.journal === undefined
         ? 'its journal is gone'
@@ -234,7 +234,7 @@ function checkedLines(record: CellRecord): { lines: Line[]; gaps: string[]; note
 }
 
 /** The sum a line must have, as src/runtime/journal.sh makes it. @param line as it is without its sum */
-export function sumOf(previous: string, line: string): string {
+export function checksumOf(previous: string, line: string): string {
   return createHash('sha256')
     .update(previous + line)
     .digest('hex')
@@ -260,22 +260,22 @@ function lineOf(text: string, number: number): Line | undefined {
   return sound ? { number, event, value: fields, time: seconds } : undefined;
 }
 
-function nameOf({ value }: Line): Pick<Task, 'launch' | 'step' | 'job' | 'task' | 'restart' | 'host'> {
+function nameOf({ value }: Line): Pick<RecordedTask, 'launch' | 'jobNumber' | 'jobId' | 'taskId' | 'restart' | 'host'> {
   return {
     launch: Number(value['launch']),
-    step: Number(value['step']),
-    job: String(value['job']),
-    task: String(value['task']),
+    jobNumber: Number(value['step']),
+    jobId: String(value['job']),
+    taskId: String(value['task']),
     restart: Number(value['restart']),
     host: String(value['host']),
   };
 }
 
 /** `20-480/20,499` as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for what is not of that form. */
-export function runsOf(text: unknown): Run[] | undefined {
+export function parseRanges(text: unknown): NumberRange[] | undefined {
   if (typeof text !== 'string') return undefined;
   if (text === '') return [];
-  const runs: Run[] = [];
+  const runs: NumberRange[] = [];
   for (const piece of text.split(',')) {
     const match = /^(\d{1,18})(?:-(\d{1,18})\/(\d{1,18}))?$/.exec(piece);
     if (match === null) return undefined;
@@ -289,13 +289,13 @@ export function runsOf(text: unknown): Run[] | undefined {
 }
 
 /** The part of a run that lies above a number. */
-function above(run: Run, limit: number): Run | undefined {
+function above(run: NumberRange, limit: number): NumberRange | undefined {
   if (run.last <= limit) return undefined;
   if (run.first > limit) return run;
   return { ...run, first: run.first + (Math.floor((limit - run.first) / run.stride) + 1) * run.stride };
 }
 
-function membership(runs: readonly Run[]): (number: number) => boolean {
+function membership(runs: readonly NumberRange[]): (number: number) => boolean {
   return (number) => runs.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);
 }
 
@@ -308,8 +308,8 @@ function stepName(step: number): string {
 }
 
 /** `4711_3`, and which restart where it was requeued. */
-export function taskName({ job, restart }: Pick<Task, 'job' | 'restart'>, cell: number): string {
-  return `${job}_${cell}${restart > 0 ? ` (restart ${restart})` : ''}`;
+export function taskName({ jobId, restart }: Pick<RecordedTask, 'jobId' | 'restart'>, cell: number): string {
+  return `${jobId}_${cell}${restart > 0 ? ` (restart ${restart})` : ''}`;
 }
 
 export function timeText(seconds: number): string {
@@ -323,7 +323,7 @@ function namesOf(entries: readonly CheckpointEntry[]): string {
 }
 
 /** Numbers as runs of one distance, lowest first. */
-export function foldRuns(numbers: readonly number[]): Run[] {
+export function foldRanges(numbers: readonly number[]): NumberRange[] {
   const runs: { first: number; last: number; stride: number; count: number }[] = [];
   for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
     const run = runs.at(-1);
@@ -358,16 +358,18 @@ export function compareRecords(
   const missing: string[] = [];
   const notes: string[] = [];
   const launches = new Map(manifest.launches.map((launch) => [launch.launch, launch]));
-  const journaled = new Map<string, { launch: number; step: number; job: string; cell: number }>();
+  const journaled = new Map<string, { launch: number; jobNumber: number; jobId: string; cell: number }>();
   for (const { cell, lines } of accounts) {
-    for (const line of lines) journaled.set(`${line.launch} ${line.step} ${line.job}`, { ...line, cell });
+    for (const line of lines) journaled.set(`${line.launch} ${line.jobNumber} ${line.jobId}`, { ...line, cell });
   }
-  for (const { launch, step, job, cell } of journaled.values()) {
+  for (const { launch, jobNumber, jobId, cell } of journaled.values()) {
     const record = launches.get(launch);
     if (record === undefined)
-      changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the manifest does not know`);
-    else if (!record.steps.includes(step)) {
-      changed.push(`the journal of cell ${cell} has job ${job} of step ${step}, which launch ${launch} in the manifest did not ask for`);
+      changed.push(`the journal of cell ${cell} has job ${jobId} of launch ${launch}, which the manifest does not know`);
+    else if (!record.steps.includes(jobNumber)) {
+      changed.push(
+        `the journal of cell ${cell} has job ${jobId} of step ${jobNumber}, which launch ${launch} in the manifest did not ask for`,
+      );
     }
   }
   if (ledger === undefined) return { changed, missing, notes };
@@ -383,23 +385,23 @@ export function compareRecords(
     if (launch < begins) missing.push(`the ledger from before launch ${begins}`);
     else if (!released.has(launch)) notes.push(`launch ${launch} was never let go: nothing of it has run`);
   }
-  const steps = new Map(ledger.filter((line) => line.event === 'submitted').map((line) => [line.job, line]));
-  for (const { launch, step, job } of steps.values()) {
+  const jobs = new Map(ledger.filter((line) => line.event === 'submitted').map((line) => [line.jobId, line]));
+  for (const { launch, jobNumber, jobId } of jobs.values()) {
     const record = launches.get(launch);
-    if (step !== undefined && record !== undefined && released.has(launch) && !record.steps.includes(step)) {
-      changed.push(`the ledger has step ${step} of launch ${launch} (job ${job}), which the manifest does not know`);
+    if (jobNumber !== undefined && record !== undefined && released.has(launch) && !record.steps.includes(jobNumber)) {
+      changed.push(`the ledger has step ${jobNumber} of launch ${launch} (job ${jobId}), which the manifest does not know`);
     }
   }
-  for (const { launch, step, job, cell } of journaled.values()) {
+  for (const { launch, jobNumber, jobId, cell } of journaled.values()) {
     if (launch < begins) continue;
-    const line = steps.get(job);
-    if (line === undefined) changed.push(`the journal of cell ${cell} has job ${job}, which the ledger does not know`);
-    else if (line.launch !== launch || (line.step !== undefined && line.step !== step)) {
+    const line = jobs.get(jobId);
+    if (line === undefined) changed.push(`the journal of cell ${cell} has job ${jobId}, which the ledger does not know`);
+    else if (line.launch !== launch || (line.jobNumber !== undefined && line.jobNumber !== jobNumber)) {
       changed.push(
-        `job ${job} is step ${step} of launch ${launch} in the journal of cell ${cell}, and step ${line.step ?? '?'} of launch ${line.launch} in the ledger`,
+        `job ${jobId} is step ${jobNumber} of launch ${launch} in the journal of cell ${cell}, and step ${line.jobNumber ?? '?'} of launch ${line.launch} in the ledger`,
       );
     } else if (!released.has(launch)) {
-      changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the ledger never let go`);
+      changed.push(`the journal of cell ${cell} has job ${jobId} of launch ${launch}, which the ledger never let go`);
     }
   }
   return { changed: [...new Set(changed)], missing: [...new Set(missing)], notes: [...new Set(notes)] };

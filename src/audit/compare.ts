@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
+import { messageOf } from '../base/problem.ts';
 import { fieldDifferences, type Manifest, parseManifest } from '../chain/manifest.ts';
 import { filesOf } from '../chain/task.ts';
-import { type AuditTarget, type Found, NONE, type StagedCode, said } from '../cluster/records.ts';
-import { JOB_SCRIPT } from '../cluster/stage.ts';
-import type { Code } from '../experiment/code.ts';
-import { messageOf } from '../problem.ts';
+import { JOB_SCRIPT } from '../cluster/programs/stage.ts';
+import type { Code } from '../repo/code.ts';
 import { count } from '../report/markdown.ts';
+import { type AuditFacts, type AuditTarget, joinNames, NONE, type StagedCode } from './answers.ts';
 import type { Recomputed } from './recompute.ts';
 
 /** Where comparisons write down what they find. */
@@ -20,7 +20,7 @@ export interface Copies {
   readonly changed: readonly string[];
 }
 
-export function readManifests(found: Found): Copies {
+export function readManifests(found: AuditFacts): Copies {
   const readable: { file: string; text: string; manifest: Manifest }[] = [];
   const changed: string[] = [];
   for (const { file, text } of found.manifests) {
@@ -52,7 +52,7 @@ function shownValue(value: unknown): string {
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
 
-export function compareFiles(found: Found, manifest: Manifest, { experiment, save }: Recomputed, to: Findings): void {
+export function compareFiles(found: AuditFacts, manifest: Manifest, { experiment, save }: Recomputed, to: Findings): void {
   const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
   const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
   const gone = [...expected.keys()].filter((path) => !found.files.has(path));
@@ -72,11 +72,17 @@ export function compareFiles(found: Found, manifest: Manifest, { experiment, sav
 }
 
 function someOf(paths: readonly string[]): string {
-  return said({ count: paths.length, names: paths.slice(0, 10) });
+  return joinNames({ count: paths.length, names: paths.slice(0, 10) });
 }
 
 /** The listing that was recorded is believed when its digest is the one that git gives. */
-export function compareCode(target: AuditTarget, found: Found, codes: ReadonlyMap<string, StagedCode>, code: Code, to: Findings): void {
+export function compareCode(
+  target: AuditTarget,
+  found: AuditFacts,
+  codes: ReadonlyMap<string, StagedCode>,
+  code: Code,
+  to: Findings,
+): void {
   const { copy } = found;
   if (copy.kind === 'not looked at') {
     to.missing.push('the staged code');
@@ -88,7 +94,7 @@ export function compareCode(target: AuditTarget, found: Found, codes: ReadonlyMa
     to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
   }
   if (staged.actual !== '' && staged.actual !== code.digest) {
-    const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${said(staged.bad)}` : '';
+    const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${joinNames(staged.bad)}` : '';
     to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
   }
   const believed = staged.recorded === '' ? staged.actual : staged.recorded;
@@ -96,10 +102,10 @@ export function compareCode(target: AuditTarget, found: Found, codes: ReadonlyMa
   else if (copy.kind === 'unknown') to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
   else if (believed !== code.digest) to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
   else {
-    if (copy.changed.count > 0) to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${said(copy.changed)}`);
-    if (copy.gone.count > 0) to.changed.push(`${own} lacks files of the commit: ${said(copy.gone)}`);
+    if (copy.changed.count > 0) to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${joinNames(copy.changed)}`);
+    if (copy.gone.count > 0) to.changed.push(`${own} lacks files of the commit: ${joinNames(copy.gone)}`);
     if (copy.added.count > 0) {
-      to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${said(copy.added)}`);
+      to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${joinNames(copy.added)}`);
     }
     if (staged.actual === '') to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
     if (staged.recorded === '') to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);

@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { pipeline, type Readable, Transform } from 'node:stream';
 import * as tar from 'tar-stream';
-import type { Places } from '../chain/plan.ts';
-import { filesOf, type StagedFile } from '../chain/task.ts';
-import { type Code, TreeListing } from '../experiment/code.ts';
-import type { Experiment } from '../experiment/experiment.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import type { Connection } from './connection.ts';
-import { RUNTIME } from './runtime.ts';
-import { call, runChecked } from './shell.ts';
+import type { Places } from '../../chain/plan.ts';
+import { filesOf, type StagedFile } from '../../chain/task.ts';
+import type { Experiment } from '../../experiment/experiment.ts';
+import type { Cluster } from '../../experiment/repo-config.ts';
+import { type Code, TreeListing } from '../../repo/code.ts';
+import type { Connection } from '../connection.ts';
+import { RUNTIME } from '../runtime.ts';
+import { call, runChecked } from '../shell.ts';
 
 /** The batch script as it is staged. */
 export const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
@@ -57,12 +57,12 @@ export async function stageExperiment(
   experiment: Experiment,
   code: Code,
 ): Promise<'staged' | 'damaged'> {
-  const files = filesOf(experiment, places.save);
+  const files = filesOf(experiment, places.savePath);
   const answers = await runChecked(connection, {
     purpose: 'staging the experiment',
     parts: ['stage'],
     prelude: cluster.prelude,
-    calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
+    calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.savePath)],
     data: packed(files),
     deadlineSeconds: 1800,
   });

@@ -1,11 +1,11 @@
 import { context } from '@actions/github';
-import { type Api, headOf, type RepoName } from './action/github.ts';
-import type { Inputs } from './action/inputs.ts';
-import type { Request } from './action/request.ts';
-import type { Credentials } from './cluster/connection.ts';
-import type { Repo } from './experiment/git.ts';
-import type { RepoConfig } from './experiment/repo-config.ts';
-import { Problem } from './problem.ts';
+import { Problem } from '../base/problem.ts';
+import type { Credentials } from '../cluster/connection.ts';
+import type { RepoConfig } from '../experiment/repo-config.ts';
+import type { Repo } from '../repo/git.ts';
+import { type Api, pullRequestHead, type RepoName } from './github.ts';
+import type { Inputs } from './inputs.ts';
+import type { Request } from './request.ts';
 
 /** Everything a command needs that is not its own. */
 export interface Session {
@@ -31,7 +31,7 @@ export async function commitOf(
   let { isFork } = pullRequest ?? {};
   let head = commit;
   if (pullRequest !== undefined && head === undefined) {
-    const now = await headOf(api, name, pullRequest.number);
+    const now = await pullRequestHead(api, name, pullRequest.number);
     [head, isFork] = [now.commit, now.isFork];
   }
   if (pullRequest !== undefined && isFork && !allowForks) {

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { LaunchRecord } from '../chain/manifest.ts';
-import type { LaunchName } from '../chain/plan.ts';
+import type { LaunchRecord } from './manifest.ts';
+import type { LaunchName } from './plan.ts';
 
 /** One line of ledger.jsonl, the record of every id that sbatch returned and of what was done with it. */
 export interface LedgerLine {
   readonly event: 'submitted' | 'cancelled' | 'releasing' | 'released';
   readonly launch: number;
   /** Slurm's id of the array. */
-  readonly job: string;
+  readonly jobId: string;
   /** Only where event is submitted, as what follows. */
-  readonly step: number | undefined;
+  readonly jobNumber: number | undefined;
   readonly cell: number | undefined;
   /** What it waited for: job ids with blanks between, or empty. */
   readonly after: string | undefined;
@@ -37,8 +37,8 @@ export function parseLedger(lines: readonly string[]): LedgerLine[] {
     return {
       event: event as LedgerLine['event'],
       launch,
-      job,
-      step: number(step),
+      jobId: job,
+      jobNumber: number(step),
       cell: number(cell),
       after: text(after),
       tag: text(tag),
@@ -63,17 +63,17 @@ export function isReleased(ledger: readonly LedgerLine[], launch: number): boole
 }
 
 /** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
-export function releasedSteps(ledger: readonly LedgerLine[]): LedgerLine[] {
+export function releasedJobs(ledger: readonly LedgerLine[]): LedgerLine[] {
   const held = new Map<string, LedgerLine>();
   const released: LedgerLine[] = [];
   for (const line of ledger) {
-    if (line.event === 'submitted') held.set(line.job, line);
-    else if (line.event === 'cancelled') held.delete(line.job);
+    if (line.event === 'submitted') held.set(line.jobId, line);
+    else if (line.event === 'cancelled') held.delete(line.jobId);
     else if (line.event === 'releasing') {
       for (const step of held.values()) {
         if (step.launch !== line.launch) continue;
         released.push(step);
-        held.delete(step.job);
+        held.delete(step.jobId);
       }
     }
   }
@@ -81,8 +81,8 @@ export function releasedSteps(ledger: readonly LedgerLine[]): LedgerLine[] {
 }
 
 /** The last step that was queued and let go; 0 for none. */
-export function lastStep(ledger: readonly LedgerLine[]): number {
-  return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
+export function lastJob(ledger: readonly LedgerLine[]): number {
+  return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber ?? 0));
 }
 
 /**
@@ -90,10 +90,10 @@ export function lastStep(ledger: readonly LedgerLine[]): number {
  * @param earlier what the manifest knows, for when the ledger went with a purged workdir
  */
 export function nextLaunch(ledger: readonly LedgerLine[], earlier: readonly Pick<LaunchRecord, 'launch' | 'steps'>[] = []): LaunchName {
-  const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+  const known = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
   return {
     launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-    firstStep: known + 1,
+    firstJob: known + 1,
     nonce: randomBytes(3).toString('hex'),
   };
 }

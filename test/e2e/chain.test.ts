@@ -194,9 +194,9 @@ test('asking again while the chain is alive submits nothing, sends nothing, and 
   // The chain has ended and is not complete: a new launch carries on, counting its steps on.
   const third = await lab.label(pull, 'launch:again');
   assert.equal(third.outputs['state'], 'submitted', third.log);
-  const report = JSON.parse(third.outputs['report'] ?? '[]') as { jobs: { step: number }[]; steps: number }[];
+  const report = JSON.parse(third.outputs['report'] ?? '[]') as { jobs: { jobNumber: number }[]; jobCount: number }[];
   assert.deepEqual(
-    report[0]?.jobs.map((job) => job.step),
+    report[0]?.jobs.map((job) => job.jobNumber),
     [3, 4],
   );
   slurm(cluster, 'scancel', ...(third.outputs['job-ids'] ?? '').split(',').toReversed());

@@ -5,13 +5,13 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { sumOf } from '../../src/chain/accounting.ts';
+import type { AuditCost, AuditTarget } from '../../src/audit/answers.ts';
+import { checksumOf } from '../../src/audit/attribution.ts';
+import { type Audit, auditExperiments } from '../../src/audit/audit.ts';
+import { renderAudit } from '../../src/audit/render.ts';
 import { type Connection, connect } from '../../src/cluster/connection.ts';
-import type { AuditCost, AuditTarget } from '../../src/cluster/records.ts';
-import { type Audit, auditExperiments } from '../../src/commands/audit.ts';
-import type { Repo } from '../../src/experiment/git.ts';
 import { type Cluster, repoConfigAt } from '../../src/experiment/repo-config.ts';
-import { renderAudit } from '../../src/report/audit.ts';
+import type { Repo } from '../../src/repo/git.ts';
 import { asUser, endOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
 
 const environment = testCluster();
@@ -104,7 +104,7 @@ test('as it was left: verified, with everything that was asked', async () => {
     [commit, 'configs/audit.yaml', ['train.save_every=10'], 'Try something'],
   );
   assert.deepEqual(
-    found.launches.map((launch) => [launch.actor, launch.command, launch.steps, launch.jobs.map(({ job }) => job)]),
+    found.launches.map((launch) => [launch.actor, launch.command, launch.jobNumbers, launch.jobs.map(({ jobId }) => jobId)]),
     [['alice', 'launch', [1, 2], jobs]],
   );
   assert.match(found.launches[0]?.runUrl ?? '', /\/actions\/runs\/4242$/);
@@ -112,7 +112,7 @@ test('as it was left: verified, with everything that was asked', async () => {
   for (const cell of found.cells) {
     assert.deepEqual(cell.choices, { 'train.lr': cell.cell === 0 ? '0.1' : '0.2' });
     assert.deepEqual(
-      cell.tasks.map((task) => [task.step, task.job]),
+      cell.tasks.map((task) => [task.jobNumber, task.jobId]),
       jobs.map((job, index) => [index + 1, job]),
     );
     const [first, second] = cell.tasks;
@@ -218,7 +218,7 @@ test('a journal with new sums still has to fit ledger and manifest', async () =>
   let previous = '';
   const forged = lines.map((line) => {
     const plain = line.replace(/,"sum":"[0-9a-f]+"\}$/, '}').replaceAll(`"job":"${jobs[0]}"`, '"job":"999999"');
-    const sum = sumOf(previous, plain);
+    const sum = checksumOf(previous, plain);
     previous = sum;
     return `${plain.slice(0, -1)},"sum":"${sum}"}`;
   });
@@ -256,7 +256,7 @@ test('workdir was purged: what is beside the checkpoints still answers', async (
   );
   assert.equal(found.cells[1]?.tasks.at(-1)?.checkpoints.at(-1)?.last, 149);
   assert.deepEqual(
-    found.launches[0]?.jobs.map(({ job }) => job),
+    found.launches[0]?.jobs.map(({ jobId }) => jobId),
     jobs,
   );
   // Without the shared copy alone nothing is missing: the experiment has its own, and the listing is there.

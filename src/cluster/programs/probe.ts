@@ -1,13 +1,13 @@
-import { type Manifest, parseManifest } from '../chain/manifest.ts';
-import { type Places, testArguments } from '../chain/plan.ts';
-import type { Code } from '../experiment/code.ts';
-import type { Experiment } from '../experiment/experiment.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import { Problem } from '../problem.ts';
-import type { Connection } from './connection.ts';
-import { type LedgerLine, parseLedger } from './ledger.ts';
-import { type SubmitLimit, submitLimits } from './limits.ts';
-import { call, runChecked } from './shell.ts';
+import { Problem } from '../../base/problem.ts';
+import { type LedgerLine, parseLedger } from '../../chain/ledger.ts';
+import { type Manifest, parseManifest } from '../../chain/manifest.ts';
+import { type Places, testArguments } from '../../chain/plan.ts';
+import type { Experiment } from '../../experiment/experiment.ts';
+import type { Cluster } from '../../experiment/repo-config.ts';
+import type { Code } from '../../repo/code.ts';
+import type { Connection } from '../connection.ts';
+import { type SubmitLimit, submitLimits } from '../limits.ts';
+import { call, runChecked } from '../shell.ts';
 
 /** What the cluster said before anything was sent. */
 export interface Probe {
@@ -93,7 +93,7 @@ export async function probe(connection: Connection, cluster: Cluster, experiment
     );
   }
   return {
-    places: { workdir, save },
+    places: { workdir, savePath: save },
     account,
     node,
     slurm: valuesOf('slurm')[0] ?? '',

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as tar from 'tar-stream';
-import { Problem } from '../problem.ts';
+import { Problem } from '../base/problem.ts';
 import { entriesAt, gitStream, type Repo } from './git.ts';
 
 /** The code of a commit as it goes to the cluster. */

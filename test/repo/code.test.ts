@@ -4,8 +4,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { codeOf } from '../../src/experiment/code.ts';
-import { ensureCommit, fileAt, repoPath } from '../../src/experiment/git.ts';
+import { codeOf } from '../../src/repo/code.ts';
+import { ensureCommit, fileAt, repoPath } from '../../src/repo/git.ts';
 import { ROOT } from '../support/action.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-code-'));

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accountFor, type CellRecord, type CheckpointEntry, compareRecords, foldRuns, runsOf, sumOf } from '../../src/chain/accounting.ts';
+import {
+  accountFor,
+  type CellRecord,
+  type CheckpointEntry,
+  checksumOf,
+  compareRecords,
+  foldRanges,
+  parseRanges,
+} from '../../src/audit/attribution.ts';
+import { parseLedger } from '../../src/chain/ledger.ts';
 import type { LaunchRecord } from '../../src/chain/manifest.ts';
-import { parseLedger } from '../../src/cluster/ledger.ts';
 
 // Minutes after this; a task of the tests takes ten.
 const T0 = Date.parse('2026-12-01T00:00:00Z') / 1000;
@@ -22,7 +30,7 @@ const end = (step: number, minutes: number, newest: number, saved: string, field
 function summed(lines: readonly string[]): string[] {
   let previous = '';
   return lines.map((one) => {
-    previous = sumOf(previous, one);
+    previous = checksumOf(previous, one);
     return `${one.slice(0, -1)},"sum":"${previous}"}`;
   });
 }
@@ -37,10 +45,10 @@ const saved = (number: number, minutes: number, fields: Partial<CheckpointEntry>
   ...fields,
 });
 function record(lines: readonly string[], checkpoints: readonly CheckpointEntry[], fields: Partial<CellRecord> = {}): CellRecord {
-  return { cell: 0, journal: lines, cut: false, head: sumIn(lines.at(-1)), checkpoints, ...fields };
+  return { cell: 0, journal: lines, cut: false, releasedChecksum: sumIn(lines.at(-1)), checkpoints, ...fields };
 }
 const owners = (account: ReturnType<typeof accountFor>) =>
-  account.tasks.map(({ task, checkpoints }) => [task.job, task.outcome, checkpoints.map(({ number }) => number)]);
+  account.tasks.map(({ task, checkpoints }) => [task.jobId, task.outcome, checkpoints.map(({ number }) => number)]);
 const strangers = (account: ReturnType<typeof accountFor>) => account.unaccounted.map(({ checkpoint }) => checkpoint.number);
 
 const TWO = summed([start(1, 0, -1), end(1, 10, 40, '20-40/20'), start(2, 11, 40, '20-40/20'), end(2, 20, 99, '60-80/20,99')]);
@@ -148,7 +156,7 @@ for (const [what, change, gap] of [
   ['not to be read', (lines: string[]) => [...lines, 'hello'], /^line 5 of its journal cannot be read/],
 ] as const) {
   test(`a journal line that was ${what}`, () => {
-    const account = accountFor(record(change([...TWO]), FIVE, { head: sumIn(TWO.at(-1)) }));
+    const account = accountFor(record(change([...TWO]), FIVE, { releasedChecksum: sumIn(TWO.at(-1)) }));
     assert.ok(
       account.gaps.some((one) => gap.test(one)),
       account.gaps.join('\n'),
@@ -157,12 +165,12 @@ for (const [what, change, gap] of [
 }
 
 test('no journal at all, and a last line that is half-written', () => {
-  const gone = accountFor(record([], FIVE, { journal: undefined, head: sumIn(TWO.at(-1)) }));
+  const gone = accountFor(record([], FIVE, { journal: undefined, releasedChecksum: sumIn(TWO.at(-1)) }));
   assert.deepEqual(gone.gaps, ['its journal is gone']);
   assert.equal(gone.unaccounted.length, 5);
-  const never = accountFor(record([], [], { journal: undefined, head: undefined }));
+  const never = accountFor(record([], [], { journal: undefined, releasedChecksum: undefined }));
   assert.deepEqual([never.gaps, never.unaccounted, never.tasks], [[], [], []]);
-  const half = accountFor(record([...TWO, '{"event":"sta'], FIVE, { cut: true, head: sumIn(TWO.at(-1)) }));
+  const half = accountFor(record([...TWO, '{"event":"sta'], FIVE, { cut: true, releasedChecksum: sumIn(TWO.at(-1)) }));
   assert.deepEqual([half.gaps, half.unaccounted], [[], []]);
   assert.match(half.notes.join(), /half-written/);
 });
@@ -184,17 +192,17 @@ test('a journal from before the numbers were on record counts as ranges', () => 
 });
 
 test('runs of numbers, both ways', () => {
-  assert.deepEqual(runsOf('20-480/20,499'), [
+  assert.deepEqual(parseRanges('20-480/20,499'), [
     { first: 20, last: 480, stride: 20 },
     { first: 499, last: 499, stride: 1 },
   ]);
-  assert.deepEqual(runsOf(''), []);
-  for (const bad of [undefined, 7, 'x', '1-', '9-1/1', '1-9/0', '1,,2', `1-${'9'.repeat(19)}/1`]) assert.equal(runsOf(bad), undefined);
-  assert.deepEqual(foldRuns([499, 40, 20, 60, 60]), [
+  assert.deepEqual(parseRanges(''), []);
+  for (const bad of [undefined, 7, 'x', '1-', '9-1/1', '1-9/0', '1,,2', `1-${'9'.repeat(19)}/1`]) assert.equal(parseRanges(bad), undefined);
+  assert.deepEqual(foldRanges([499, 40, 20, 60, 60]), [
     { first: 20, last: 60, stride: 20 },
     { first: 499, last: 499, stride: 1 },
   ]);
-  assert.deepEqual(foldRuns([]), []);
+  assert.deepEqual(foldRanges([]), []);
 });
 
 const launch = (number: number, steps: readonly number[]) => ({ launch: number, steps }) as unknown as LaunchRecord;
@@ -202,7 +210,7 @@ const ledger = (...events: readonly (readonly [string, number, string, number?])
   parseLedger(events.map(([event, number, job, step]) => JSON.stringify({ event, launch: number, job, ...(step && { step }) })));
 const WHOLE = ledger(['submitted', 1, '101', 1], ['submitted', 1, '102', 2], ['releasing', 1, '101'], ['released', 1, '101']);
 const ran = (...lines: readonly (readonly [number, number, string])[]) => [
-  { cell: 0, lines: lines.map(([number, step, job]) => ({ launch: number, step, job })) },
+  { cell: 0, lines: lines.map(([number, jobNumber, jobId]) => ({ launch: number, jobNumber, jobId })) },
 ];
 
 test('manifest, ledger and journals that agree', () => {

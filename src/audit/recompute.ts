@@ -1,11 +1,11 @@
+import { messageOf } from '../base/problem.ts';
 import { type LaunchRecord, type Manifest, manifestDifferences, manifestOf } from '../chain/manifest.ts';
-import type { AuditTarget } from '../cluster/records.ts';
-import { type Code, codeOf } from '../experiment/code.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
-import { ensureCommit, type Holders, holdersOf, type Repo, subjectOf } from '../experiment/git.ts';
 import { overrideOf } from '../experiment/overrides.ts';
 import { type RepoConfig, repoConfigAt } from '../experiment/repo-config.ts';
-import { messageOf } from '../problem.ts';
+import { type Code, codeOf } from '../repo/code.ts';
+import { ensureCommit, type Holders, holdersOf, type Repo, subjectOf } from '../repo/git.ts';
+import type { AuditTarget } from './answers.ts';
 
 export interface Reachability {
   /** A branch, a tag or a pull request of the repository leads to the commit. */
@@ -18,7 +18,13 @@ export interface Reachability {
   readonly unknown: string | undefined;
 }
 
-export const NOBODY_KNOWS = (unknown: string): Reachability => ({ reachable: false, branches: [], tags: [], pullRequests: [], unknown });
+export const unknownReachability = (unknown: string): Reachability => ({
+  reachable: false,
+  branches: [],
+  tags: [],
+  pullRequests: [],
+  unknown,
+});
 
 /** Those that may be numbers of pull requests: the manifest may hold anything. */
 export function pullRequestsOf(manifest: Manifest): number[] {
@@ -27,7 +33,7 @@ export function pullRequestsOf(manifest: Manifest): number[] {
 }
 
 /** The repository, and what has been read of it. Values that failed stay failed. */
-export interface Source {
+export interface RepoCache {
   readonly repo: Repo;
   readonly token: string;
   /** Why branches are not known. */
@@ -48,7 +54,7 @@ function once<T>(cache: Map<string, Promise<T>>, key: string, make: () => Promis
 }
 
 /** Why the commit is not to be had; undefined when it is here. */
-export function lackOf(source: Source, commit: string, pullRequests: readonly number[]): Promise<string | undefined> {
+export function lackOf(source: RepoCache, commit: string, pullRequests: readonly number[]): Promise<string | undefined> {
   return once(source.commits, commit, async () => {
     try {
       await ensureCommit(
@@ -73,7 +79,7 @@ export interface Recomputed {
   readonly different: readonly string[];
 }
 
-export async function recompute(source: Source, target: AuditTarget, manifest: Manifest): Promise<Recomputed> {
+export async function recompute(source: RepoCache, target: AuditTarget, manifest: Manifest): Promise<Recomputed> {
   const { repo } = source;
   const { commit, path } = manifest;
   const overrides = manifest.overrides.map(overrideOf);
@@ -91,7 +97,7 @@ export async function recompute(source: Source, target: AuditTarget, manifest: M
     ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
   };
   const plan = { launch: launch.launch, tag: '', submissions: [] };
-  const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, subject, launch, []);
+  const expected = manifestOf(experiment, code, { workdir: manifest.workdir, savePath: save }, plan, subject, launch, []);
   return { experiment, code, save, different: manifestDifferences(manifest, expected) };
 }
 
@@ -104,14 +110,14 @@ function savePathOf(written: string, target: AuditTarget, manifest: Manifest): s
   return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
 }
 
-export async function reachabilityOf(source: Source, manifest: Manifest, lack: string | undefined): Promise<Reachability> {
-  if (source.unknown !== undefined) return NOBODY_KNOWS(source.unknown);
+export async function reachabilityOf(source: RepoCache, manifest: Manifest, lack: string | undefined): Promise<Reachability> {
+  if (source.unknown !== undefined) return unknownReachability(source.unknown);
   if (lack !== undefined) return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
   try {
     const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
     const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
     return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
   } catch (error) {
-    return NOBODY_KNOWS(messageOf(error));
+    return unknownReachability(messageOf(error));
   }
 }

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { posix } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
-import { messageOf, Problem } from '../problem.ts';
+import { messageOf, Problem } from '../base/problem.ts';
 
 /** A checkout of the repository on this machine. Everything is read from its objects, never from its work tree. */
 export interface Repo {

@@ -1,14 +1,14 @@
-import { type JournalLine, parseJournal } from '../chain/journal.ts';
-import { type Manifest, parseManifest } from '../chain/manifest.ts';
-import type { AccountRow, QueueRow } from '../chain/state.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import { messageOf, Problem } from '../problem.ts';
-import type { Connection } from './connection.ts';
-import { type LedgerLine, parseLedger } from './ledger.ts';
-import { type Answer, call, runChecked } from './shell.ts';
+import { messageOf, Problem } from '../../base/problem.ts';
+import { type JournalLine, parseJournal } from '../../chain/journal.ts';
+import { type LedgerLine, parseLedger } from '../../chain/ledger.ts';
+import { type Manifest, parseManifest } from '../../chain/manifest.ts';
+import type { AccountingRow, QueueRow } from '../../chain/state.ts';
+import type { Cluster } from '../../experiment/repo-config.ts';
+import type { Connection } from '../connection.ts';
+import { type Answer, call, runChecked } from '../shell.ts';
 
 /** What every experiment under a workdir says of itself at first look. */
-export type ExperimentHead = Pick<
+export type ExperimentSummary = Pick<
   Manifest,
   'id' | 'name' | 'commit' | 'path' | 'attempt' | 'overrides' | 'chain' | 'subject' | 'repository' | 'pullRequests' | 'cluster' | 'save'
 >;
@@ -17,7 +17,7 @@ export type ExperimentHead = Pick<
 export interface Listing {
   /** Expanded. */
   readonly workdir: string;
-  readonly heads: readonly ExperimentHead[];
+  readonly summaries: readonly ExperimentSummary[];
   /** Ids of those with jobs in the queue. */
   readonly queued: ReadonlySet<string>;
   /** Ids of those whose logs were written to lately. */
@@ -50,7 +50,7 @@ export interface Survey {
   /** Why what was asked for is not among them, one line each. */
   readonly missing: readonly string[];
   /** undefined when sacct did not answer, or keeps no records. */
-  readonly accounting: readonly AccountRow[] | undefined;
+  readonly accounting: readonly AccountingRow[] | undefined;
 }
 
 /** @param minutes what counts as lately */
@@ -64,10 +64,10 @@ export async function listExperiments(connection: Connection, cluster: Cluster, 
   });
   const all = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
   const rows = all('queue').map(([row = '']) => queueRow(row));
-  const heads = all('head').flatMap(([, text = '']) => headOf(text) ?? []);
+  const summaries = all('head').flatMap(([, text = '']) => parseSummary(text) ?? []);
   return {
     workdir: all('workdir')[0]?.[0] ?? '',
-    heads,
+    summaries,
     queued: new Set(rows.map((row) => row.name.replace(/\.l\d+-[0-9a-f]+\.s\d+(\.c\d+)?$/, ''))),
     recent: new Set(all('recent').map(([id = '']) => id)),
     queue: all('queue-unknown').length > 0 ? undefined : rows,
@@ -76,14 +76,14 @@ export async function listExperiments(connection: Connection, cluster: Cluster, 
 }
 
 /** Experiments by the records beside their checkpoints, which outlive a workdir that was purged. */
-export interface Records {
+export interface SavedManifests {
   /** The paths that were asked for, expanded. */
   readonly places: readonly string[];
-  readonly heads: readonly ExperimentHead[];
+  readonly summaries: readonly ExperimentSummary[];
 }
 
 /** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
-export async function listRecords(connection: Connection, cluster: Cluster, paths: readonly string[]): Promise<Records> {
+export async function listSavedManifests(connection: Connection, cluster: Cluster, paths: readonly string[]): Promise<SavedManifests> {
   const answers = await runChecked(connection, {
     purpose: 'listing the records beside checkpoints',
     parts: ['checkpoints', 'survey'],
@@ -94,7 +94,7 @@ export async function listRecords(connection: Connection, cluster: Cluster, path
   const values = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
   return {
     places: values('place').map(([path = '']) => path),
-    heads: values('head').flatMap(([, text = '']) => headOf(text) ?? []),
+    summaries: values('head').flatMap(([, text = '']) => parseSummary(text) ?? []),
   };
 }
 
@@ -175,16 +175,16 @@ function surveyedOf(id: string, answers: readonly Answer[], cluster: Cluster): S
   };
 }
 
-function headOf(text: string): ExperimentHead | undefined {
+function parseSummary(text: string): ExperimentSummary | undefined {
   try {
-    const head = JSON.parse(text) as Partial<ExperimentHead> | null;
+    const head = JSON.parse(text) as Partial<ExperimentSummary> | null;
     return typeof head?.id === 'string' &&
       typeof head.commit === 'string' &&
       typeof head.name === 'string' &&
       Array.isArray(head.pullRequests) &&
       Array.isArray(head.overrides) &&
       Array.isArray(head.chain)
-      ? (head as ExperimentHead)
+      ? (head as ExperimentSummary)
       : undefined;
   } catch {
     return undefined; // a closer look at this one says what is wrong with it
@@ -193,15 +193,15 @@ function headOf(text: string): ExperimentHead | undefined {
 
 function queueRow(row: string): QueueRow {
   const [job = '', cells = '', state = '', reason = '', start = '', node = '', dependency = '', name = ''] = row.split('|');
-  return { job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
+  return { jobId: job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
 }
 
-function accountRow(row: string, users: ReadonlyMap<string, string>): AccountRow {
+function accountRow(row: string, users: ReadonlyMap<string, string>): AccountingRow {
   const [id = '', name = '', state = '', exit = '', start = '', end = '', node = ''] = row.split('|');
   const [job = '', cells = ''] = id.split('_');
   const by = /^CANCELLED by (\d+)/.exec(state)?.[1];
   return {
-    job,
+    jobId: job,
     cells: tasksOf(cells.replace(/[[\]]/g, '')),
     name,
     state: state.replace(/ by \d+$/, ''),

@@ -1,8 +1,8 @@
-import type { Run } from '../chain/accounting.ts';
-import type { AuditCost } from '../cluster/records.ts';
-import type { Audit, AuditCell, AuditTask } from '../commands/audit.ts';
-import type { Reachability } from '../commands/recompute.ts';
-import { amount, capped, code, count, details, plain, table } from './markdown.ts';
+import { amount, capped, code, count, details, plain, table } from '../report/markdown.ts';
+import type { AuditCost } from './answers.ts';
+import type { NumberRange } from './attribution.ts';
+import type { Audit, AuditCell, AuditTask } from './audit.ts';
+import type { Reachability } from './recompute.ts';
 
 // As in render.ts: GitHub drops all of a step summary over 1 MiB.
 const SUMMARY_BYTES = 1_000_000;
@@ -147,14 +147,14 @@ function launches(audit: Audit): string {
     const run = /^https?:\/\/[^\s()<>[\]]+$/.test(launch.runUrl)
       ? `[run ${plain(launch.runUrl.split('/').at(-1) ?? '')}](${launch.runUrl})`
       : plain(launch.runUrl);
-    const jobs = launch.jobs.slice(0, 20).map(({ step, job }) => `${step}: ${code(job)}`);
+    const jobs = launch.jobs.slice(0, 20).map(({ jobNumber, jobId }) => `${jobNumber}: ${code(jobId)}`);
     return [
       String(launch.launch),
       plain(launch.command),
       [plain(launch.actor), run, launch.pullRequest === undefined ? '' : `#${launch.pullRequest}`].filter(Boolean).join(', '),
       plain(launch.at.slice(0, 16).replace('T', ' ')),
       [...jobs, ...(launch.jobs.length > jobs.length ? [`… ${launch.jobs.length - jobs.length} more`] : [])].join(', ') ||
-        `steps ${launch.steps.join(', ')}`,
+        `steps ${launch.jobNumbers.join(', ')}`,
       launch.overrides.map(code).join(' '),
     ];
   });
@@ -191,8 +191,8 @@ function taskRow(cell: AuditCell, task: AuditTask): string[] {
     grid(cell),
     runs(task.checkpoints),
     String(task.count),
-    code(`${task.job}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
-    String(task.step),
+    code(`${task.jobId}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
+    String(task.jobNumber),
     plain(task.host),
     clock(task.started),
     clock(end),
@@ -207,7 +207,7 @@ function unaccountedRow(cell: AuditCell): string[] {
 }
 
 /** `20 to 480 by 20, 499`. */
-function runs(all: readonly Run[]): string {
+function runs(all: readonly NumberRange[]): string {
   const shown = all.slice(0, 8).map(({ first, last, stride }) => {
     if (first === last) return String(first);
     return stride === 1 ? `${first} to ${last}` : last - first === stride ? `${first}, ${last}` : `${first} to ${last} by ${stride}`;

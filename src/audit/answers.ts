@@ -1,6 +1,7 @@
 // What the cluster says of experiments that are audited, as src/runtime/audit.sh answers it.
-import type { CheckpointEntry } from '../chain/accounting.ts';
-import type { Answer } from './shell.ts';
+
+import type { Answer } from '../cluster/shell.ts';
+import type { CheckpointEntry } from './attribution.ts';
 
 /** An experiment to audit, its places expanded and absolute. */
 export interface AuditTarget {
@@ -36,7 +37,7 @@ export interface StagedCode {
   readonly bad: Listed;
 }
 
-export interface Found {
+export interface AuditFacts {
   readonly saveThere: boolean;
   readonly directoryThere: boolean;
   readonly manifests: readonly { readonly file: string; readonly text: string }[];
@@ -44,7 +45,7 @@ export interface Found {
   readonly journals: ReadonlyMap<number, { readonly lines: readonly string[]; readonly cut: boolean }>;
   /** Cells whose journal is there and may not be read. */
   readonly unreadable: ReadonlySet<number>;
-  readonly heads: ReadonlyMap<number, string>;
+  readonly releasedChecksums: ReadonlyMap<number, string>;
   readonly checkpoints: readonly string[];
   /** SHA-256 by path, relative to the experiment's directory. */
   readonly files: ReadonlyMap<string, string>;
@@ -59,21 +60,21 @@ type Copy =
   | { readonly kind: 'compared'; readonly code: string; readonly changed: Listed; readonly gone: Listed; readonly added: Listed };
 
 export const NONE: Listed = { count: 0, names: [] };
-export const NOTHING: Found = {
+export const NO_FACTS: AuditFacts = {
   saveThere: false,
   directoryThere: false,
   manifests: [],
   ledger: undefined,
   journals: new Map(),
   unreadable: new Set(),
-  heads: new Map(),
+  releasedChecksums: new Map(),
   checkpoints: [],
   files: new Map(),
   copy: { kind: 'not looked at' },
 };
 
 export interface Answers {
-  readonly found: readonly Found[];
+  readonly found: readonly AuditFacts[];
   readonly codes: ReadonlyMap<string, StagedCode>;
   readonly endOf: ReadonlyMap<string, number>;
   readonly cost: Pick<AuditCost, 'filesHashed' | 'bytesHashed' | 'clusterSeconds'>;
@@ -102,7 +103,7 @@ export function readAnswers(answers: readonly Answer[], expected: number): Answe
   return { found: groups.map(foundOf), codes, endOf, cost };
 }
 
-function foundOf(answers: readonly Answer[]): Found {
+function foundOf(answers: readonly Answer[]): AuditFacts {
   const of = (key: string) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
   const [ledger] = of('ledger');
   const journals = of('journal');
@@ -125,7 +126,7 @@ function foundOf(answers: readonly Answer[]): Found {
       journals.filter(([, end]) => end !== 'unreadable').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }]),
     ),
     unreadable: new Set(journals.filter(([, end]) => end === 'unreadable').map(([cell]) => Number(cell))),
-    heads: new Map(
+    releasedChecksums: new Map(
       of('heads')
         .flat()
         .map((pair) => pair.split(' '))
@@ -148,7 +149,7 @@ function listedOf([number = '0', ...names]: readonly string[]): Listed {
   return { count: Number(number), names: names.map((name) => name.replace(/^\.\//, '')) };
 }
 
-export function said({ count: all, names }: Listed): string {
+export function joinNames({ count: all, names }: Listed): string {
   return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`;
 }
 

@@ -1,23 +1,23 @@
-import { accountFor, type CellAccount, type CellRecord, compareRecords, foldRuns, type Run, timeText } from '../chain/accounting.ts';
+import { messageOf } from '../base/problem.ts';
+import { type LedgerLine, parseLedger } from '../chain/ledger.ts';
 import type { LaunchRecord, Manifest } from '../chain/manifest.ts';
 import type { Connection } from '../cluster/connection.ts';
-import { type LedgerLine, parseLedger } from '../cluster/ledger.ts';
-import { type AuditCost, type AuditTarget, checkpointsOf, type Found, NOTHING, readAnswers, type StagedCode } from '../cluster/records.ts';
 import { call, runChecked } from '../cluster/shell.ts';
-import { ensureHistory, type Repo } from '../experiment/git.ts';
 import type { Cluster } from '../experiment/repo-config.ts';
-import { messageOf } from '../problem.ts';
+import { ensureHistory, type Repo } from '../repo/git.ts';
 import { count } from '../report/markdown.ts';
+import { type AuditCost, type AuditFacts, type AuditTarget, checkpointsOf, NO_FACTS, readAnswers, type StagedCode } from './answers.ts';
+import { accountFor, type CellAccount, type CellRecord, compareRecords, foldRanges, type NumberRange, timeText } from './attribution.ts';
 import { type Copies, compareCode, compareFiles, type Findings, readManifests } from './compare.ts';
 import {
   lackOf,
-  NOBODY_KNOWS,
   pullRequestsOf,
   type Reachability,
   type Recomputed,
+  type RepoCache,
   reachabilityOf,
   recompute,
-  type Source,
+  unknownReachability,
 } from './recompute.ts';
 
 /** What an audit found out about one experiment. Plain JSON. */
@@ -66,11 +66,11 @@ export interface AuditLaunch {
   /** ISO 8601, UTC. */
   readonly at: string;
   /** Steps that were asked for. */
-  readonly steps: readonly number[];
+  readonly jobNumbers: readonly number[];
   /** chain.* overrides. */
   readonly overrides: readonly string[];
   /** Arrays by the ledger, or by the journals where it is gone. */
-  readonly jobs: readonly { readonly step: number; readonly job: string }[];
+  readonly jobs: readonly { readonly jobNumber: number; readonly jobId: string }[];
 }
 
 export interface AuditCell {
@@ -84,9 +84,9 @@ export interface AuditCell {
 
 export interface AuditTask {
   readonly launch: number;
-  readonly step: number;
-  readonly job: string;
-  readonly task: string;
+  readonly jobNumber: number;
+  readonly jobId: string;
+  readonly taskId: string;
   readonly restart: number;
   readonly host: string;
   /** ISO 8601, UTC. */
@@ -96,7 +96,7 @@ export interface AuditTask {
   /** The checkpoint it went on from, -1 for none. */
   readonly resumeStep: number;
   /** Numbers of its checkpoints that are still there. */
-  readonly checkpoints: readonly Run[];
+  readonly checkpoints: readonly NumberRange[];
   readonly count: number;
 }
 
@@ -143,7 +143,7 @@ export async function auditExperiments(
   } catch (error) {
     unknown = `the branches of the repository could not be fetched: ${messageOf(error)}`;
   }
-  const source: Source = {
+  const source: RepoCache = {
     repo,
     token,
     unknown,
@@ -156,7 +156,7 @@ export async function auditExperiments(
   };
   const audits: Audit[] = [];
   for (const [index, target] of targets.entries()) {
-    const one = found[index] ?? NOTHING;
+    const one = found[index] ?? NO_FACTS;
     const copies = manifests[index] ?? { readable: [], changed: [] };
     try {
       audits.push(await auditOne(target, one, copies, codes, endOf, source));
@@ -178,7 +178,7 @@ function failed(target: AuditTarget, error: unknown): Audit {
     identity: undefined,
     launches: [],
     cells: [],
-    reachability: NOBODY_KNOWS('the audit failed'),
+    reachability: unknownReachability('the audit failed'),
     notes: [],
   };
 }
@@ -187,11 +187,11 @@ const COMMIT = /^[0-9a-f]{40}$/;
 
 async function auditOne(
   target: AuditTarget,
-  found: Found,
+  found: AuditFacts,
   copies: Copies,
   codes: ReadonlyMap<string, StagedCode>,
   endOf: ReadonlyMap<string, number>,
-  source: Source,
+  source: RepoCache,
 ): Promise<Audit> {
   const changed: string[] = [...copies.changed];
   const missing: string[] = [];
@@ -214,7 +214,7 @@ async function auditOne(
 
   const choice = await choose(source, target, copies);
   const manifest = choice?.manifest;
-  let reachability = NOBODY_KNOWS('no manifest says which commit it is');
+  let reachability = unknownReachability('no manifest says which commit it is');
   if (choice !== undefined && manifest !== undefined) {
     changed.push(...choice.changed);
     missing.push(...choice.missing);
@@ -244,7 +244,7 @@ async function auditOne(
       ...unaccounted.slice(0, 20).map(({ checkpoint, why }) => `${account.cell}/${checkpoint.name} is unaccounted for: ${why}`),
       ...(unaccounted.length > 20 ? [`${unaccounted.length - 20} more checkpoints of cell ${account.cell} are unaccounted for`] : []),
     );
-    if (!found.journals.has(account.cell) && (unaccounted.length > 0 || found.heads.has(account.cell))) {
+    if (!found.journals.has(account.cell) && (unaccounted.length > 0 || found.releasedChecksums.has(account.cell))) {
       missing.push(`the journal of cell ${account.cell}`);
     }
     notes.push(...account.notes);
@@ -280,7 +280,7 @@ interface Choice extends Findings {
 }
 
 /** The manifest to go by: of two that differ the one that is nearer to what its commit gives. */
-async function choose(source: Source, target: AuditTarget, copies: Copies): Promise<Choice | undefined> {
+async function choose(source: RepoCache, target: AuditTarget, copies: Copies): Promise<Choice | undefined> {
   const [one, other] = copies.readable;
   if (one === undefined) return undefined;
   const first = await confront(source, target, one.manifest);
@@ -290,7 +290,7 @@ async function choose(source: Source, target: AuditTarget, copies: Copies): Prom
   return distance(second) < distance(first) ? second : first;
 }
 
-async function confront(source: Source, target: AuditTarget, manifest: Manifest): Promise<Choice> {
+async function confront(source: RepoCache, target: AuditTarget, manifest: Manifest): Promise<Choice> {
   const changed: string[] = [];
   const missing: string[] = [];
   const notes: string[] = [];
@@ -318,12 +318,12 @@ async function confront(source: Source, target: AuditTarget, manifest: Manifest)
   }
 }
 
-function accountsOf(found: Found, manifest: Manifest | undefined, endOf: ReadonlyMap<string, number>): CellAccount[] {
+function accountsOf(found: AuditFacts, manifest: Manifest | undefined, endOf: ReadonlyMap<string, number>): CellAccount[] {
   const checkpoints = checkpointsOf(found.checkpoints, manifest?.checkpoints.prefix);
   const cells = new Set([
     ...(manifest?.cells.map((cell) => cell.cell) ?? []),
     ...found.journals.keys(),
-    ...found.heads.keys(),
+    ...found.releasedChecksums.keys(),
     ...checkpoints.keys(),
   ]);
   return [...cells]
@@ -334,7 +334,7 @@ function accountsOf(found: Found, manifest: Manifest | undefined, endOf: Readonl
         cell,
         journal: journal?.lines,
         cut: journal?.cut ?? false,
-        head: found.heads.get(cell),
+        releasedChecksum: found.releasedChecksums.get(cell),
         checkpoints: checkpoints.get(cell) ?? [],
       };
       return accountFor(record, endOf);
@@ -358,17 +358,19 @@ function textsOf(value: unknown): string[] {
 
 function launchOf(launch: LaunchRecord, ledger: readonly LedgerLine[] | undefined, accounts: readonly CellAccount[]): AuditLaunch {
   const submitted = (ledger ?? []).flatMap((line) =>
-    line.event === 'submitted' && line.launch === launch.launch && line.step !== undefined ? [{ step: line.step, job: line.job }] : [],
+    line.event === 'submitted' && line.launch === launch.launch && line.jobNumber !== undefined
+      ? [{ jobNumber: line.jobNumber, jobId: line.jobId }]
+      : [],
   );
   const ran = accounts.flatMap(({ lines }) => lines.filter((line) => line.launch === launch.launch));
-  const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ step, job }) => [job, { step, job }]));
+  const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ jobNumber, jobId }) => [jobId, { jobNumber, jobId }]));
   const { actor, runUrl, at } = launch;
   const pull: unknown = launch.pullRequest;
   return {
     ...{ launch: launch.launch, actor, runUrl, at },
     command: String(launch.command),
     pullRequest: typeof pull === 'number' ? pull : undefined,
-    steps: launch.steps.map(Number),
+    jobNumbers: launch.steps.map(Number),
     overrides: textsOf(launch.overrides),
     jobs: [...jobs.values()],
   };
@@ -382,16 +384,16 @@ function cellOf(account: CellAccount, manifest: Manifest | undefined): AuditCell
     nSteps: cell?.nSteps ?? null,
     tasks: account.tasks.map(({ task, checkpoints }) => ({
       launch: task.launch,
-      step: task.step,
-      job: task.job,
-      task: task.task,
+      jobNumber: task.jobNumber,
+      jobId: task.jobId,
+      taskId: task.taskId,
       restart: task.restart,
       host: task.host,
       started: timeText(task.started),
       ended: task.ended === undefined ? undefined : timeText(task.ended),
       outcome: task.outcome,
       resumeStep: task.resumeStep,
-      checkpoints: foldRuns(checkpoints.map((checkpoint) => checkpoint.number)),
+      checkpoints: foldRanges(checkpoints.map((checkpoint) => checkpoint.number)),
       count: checkpoints.length,
     })),
     unaccounted: account.unaccounted.map(({ checkpoint, why }) => ({ name: checkpoint.name, number: checkpoint.number, why })),

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { parseRepoConfig } from '../src/experiment/repo-config.ts';
-import { METADATA, NODE24, ROOT, runAction } from './support/action.ts';
+import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { METADATA, NODE24, ROOT, runAction } from '../support/action.ts';
 
 const tracked = execFileSync('git', ['-c', 'safe.directory=*', '-C', ROOT, 'ls-files', '--cached', '--others', '--exclude-standard'], {
   encoding: 'utf8',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditCost } from '../../src/cluster/records.ts';
-import type { Audit } from '../../src/commands/audit.ts';
-import { renderAudit } from '../../src/report/audit.ts';
+import type { AuditCost } from '../../src/audit/answers.ts';
+import type { Audit } from '../../src/audit/audit.ts';
+import { renderAudit } from '../../src/audit/render.ts';
 
 const COST: AuditCost = { experiments: 1, filesHashed: 1234, bytesHashed: 5_600_000, clusterSeconds: 2.25, seconds: 3.5 };
 
@@ -31,11 +31,11 @@ function audit(fields: Partial<Audit> = {}): Audit {
         runUrl: 'https://github.com/lab/nano/actions/runs/123',
         pullRequest: 12,
         at: '2026-12-01T10:02:03Z',
-        steps: [1, 2],
+        jobNumbers: [1, 2],
         overrides: ['chain.n_jobs=2'],
         jobs: [
-          { step: 1, job: '4711' },
-          { step: 2, job: '4712' },
+          { jobNumber: 1, jobId: '4711' },
+          { jobNumber: 2, jobId: '4712' },
         ],
       },
     ],
@@ -47,9 +47,9 @@ function audit(fields: Partial<Audit> = {}): Audit {
         tasks: [
           {
             launch: 1,
-            step: 1,
-            job: '4711',
-            task: '4711',
+            jobNumber: 1,
+            jobId: '4711',
+            taskId: '4711',
             restart: 0,
             host: 'n1',
             started: '2026-12-01T10:03:00Z',

@@ -1,18 +1,18 @@
-import { experimentDirectory, type Places, type Plan, type Submission } from '../chain/plan.ts';
-import { secretAssignments } from '../chain/task.ts';
-import type { Experiment } from '../experiment/experiment.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import { quote } from '../shell-quote.ts';
-import type { Connection } from './connection.ts';
+import { quote } from '../../base/shell-quote.ts';
+import { experimentDirectory, type Places, type Plan, type Submission } from '../../chain/plan.ts';
+import { secretAssignments } from '../../chain/task.ts';
+import type { Experiment } from '../../experiment/experiment.ts';
+import type { Cluster } from '../../experiment/repo-config.ts';
+import type { Connection } from '../connection.ts';
+import { type Answer, call, runProgram, Unknown } from '../shell.ts';
 import { tidy } from './probe.ts';
-import { type Answer, call, runProgram, Unknown } from './shell.ts';
 import { JOB_SCRIPT } from './stage.ts';
 
 /** A job that is in the queue. */
 export interface SubmittedJob {
-  readonly step: number;
+  readonly jobNumber: number;
   readonly cell: number | undefined;
-  readonly job: string;
+  readonly jobId: string;
   /** What it waits for: the id of a job, or several with commas. */
   readonly after: string | undefined;
   /** Slurm's state, as far as the submission saw it. */
@@ -78,7 +78,7 @@ export async function submit(
         'submit_begin',
         places.workdir,
         experiment.id,
-        `${places.save}/${experiment.id}`,
+        `${places.savePath}/${experiment.id}`,
         String(plan.launch),
         plan.tag,
         String(order.ledgerLines),
@@ -123,14 +123,14 @@ export async function submit(
   const jobs: SubmittedJob[] = answers
     .filter((answer) => answer.key === 'submitted')
     .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
-      step: Number(step),
+      jobNumber: Number(step),
       cell: cell === '' ? undefined : Number(cell),
-      job,
+      jobId: job,
       after: after.replaceAll(' ', ',') || undefined,
       state: 'PENDING',
     }))
-    .filter((job) => kept(job.step));
-  const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
+    .filter((job) => kept(job.jobNumber));
+  const wanted = plan.submissions.filter((submission) => kept(submission.jobNumber)).length;
   if (jobs.length !== wanted) {
     throw new Unknown(
       `${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`,
@@ -142,7 +142,7 @@ export async function submit(
 function stepCall(submission: Submission): string {
   return call(
     'submit_step',
-    String(submission.step),
+    String(submission.jobNumber),
     submission.cell === undefined ? '' : String(submission.cell),
     submission.after === undefined ? '' : String(submission.after),
     submission.tag,
@@ -161,14 +161,14 @@ function jobsOfRows(rows: readonly string[]): SubmittedJob[] {
     // An array whose tasks differ shows several rows; one that runs says more than one that waits for its turn.
     if (jobs.has(job) && state !== 'RUNNING') continue;
     jobs.set(job, {
-      step: Number(step),
+      jobNumber: Number(step),
       cell: cell === undefined ? undefined : Number(cell),
-      job,
+      jobId: job,
       after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
       state,
     });
   }
-  return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
+  return [...jobs.values()].sort((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0));
 }
 
 // With more jobs than this a line to copy finds them by name instead of listing them.
@@ -176,7 +176,7 @@ const MOST_IDS = 12;
 
 /** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
 export function commandsFor(places: Places, id: string, jobs: readonly SubmittedJob[]): Record<'queue' | 'log' | 'cancel', string> {
-  const ids = [...new Set(jobs.map((job) => job.job))];
+  const ids = [...new Set(jobs.map((job) => job.jobId))];
   const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
   if (ids.length > MOST_IDS) {
     return {
