@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 7192:
+/***/ 2544:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -74495,11 +74495,7 @@ function getOctokit(token, options, ...additionalPlugins) {
     return new GitHubWithPlugins(getOctokitOptions(token, options));
 }
 //# sourceMappingURL=github.js.map
-// EXTERNAL MODULE: external "node:crypto"
-var external_node_crypto_ = __nccwpck_require__(7598);
-// EXTERNAL MODULE: ./node_modules/yaml/dist/index.js
-var dist = __nccwpck_require__(8815);
-;// CONCATENATED MODULE: ./lib/problem.js
+;// CONCATENATED MODULE: ./lib/base/problem.js
 /**
  * Something a person has to know and can act on: the message says what happened, where, and what to do about it, in one
  * paragraph. Everything else that is thrown is a fault of this program.
@@ -74517,6 +74513,36 @@ function messageOf(error) {
     return error instanceof Error ? error.message : String(error);
 }
 
+// EXTERNAL MODULE: ./node_modules/fastest-levenshtein/mod.js
+var mod = __nccwpck_require__(1916);
+;// CONCATENATED MODULE: ./lib/base/spelling.js
+
+/** The known word that `word` was most likely meant to be. */
+function nearest(word, known) {
+    let best;
+    let least = Math.max(2, Math.floor(word.length / 3)) + 1;
+    for (const candidate of known) {
+        const away = (0,mod/* distance */.Io)(word, candidate);
+        if (away < least) {
+            best = candidate;
+            least = away;
+        }
+    }
+    return best;
+}
+/** `; did you mean 'partition'?`, or nothing. */
+function didYouMean(word, known) {
+    const best = nearest(word, known);
+    return best === undefined ? '' : `; did you mean '${best}'?`;
+}
+
+;// CONCATENATED MODULE: ./lib/commands/request.js
+const COMMANDS = ['launch', 'plan', 'extend', 'restart', 'status', 'cancel', 'audit'];
+
+// EXTERNAL MODULE: external "node:crypto"
+var external_node_crypto_ = __nccwpck_require__(7598);
+// EXTERNAL MODULE: ./node_modules/yaml/dist/index.js
+var dist = __nccwpck_require__(8815);
 ;// CONCATENATED MODULE: ./lib/experiment/document.js
 
 
@@ -74614,29 +74640,6 @@ function forgetPlaces(node) {
         else
             forgetPlaces(item);
     }
-}
-
-// EXTERNAL MODULE: ./node_modules/fastest-levenshtein/mod.js
-var mod = __nccwpck_require__(1916);
-;// CONCATENATED MODULE: ./lib/experiment/spelling.js
-
-/** The known word that `word` was most likely meant to be. */
-function nearest(word, known) {
-    let best;
-    let least = Math.max(2, Math.floor(word.length / 3)) + 1;
-    for (const candidate of known) {
-        const away = (0,mod/* distance */.Io)(word, candidate);
-        if (away < least) {
-            best = candidate;
-            least = away;
-        }
-    }
-    return best;
-}
-/** `; did you mean 'partition'?`, or nothing. */
-function didYouMean(word, known) {
-    const best = nearest(word, known);
-    return best === undefined ? '' : `; did you mean '${best}'?`;
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/overrides.js
@@ -74780,6 +74783,282 @@ function hashOfOverrides(overrides) {
     if (counted.length === 0)
         return '';
     return (0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(counted)).digest('hex').slice(0, 6);
+}
+
+;// CONCATENATED MODULE: ./lib/action/comment-command.js
+
+
+
+
+/** The forms of the commands and what they do, for help and README. */
+const COMMENT_FORMS = [
+    ['/launch NAME [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
+    ['/plan NAME [path=value …]', 'show what a launch would do'],
+    ['/status [WHAT]', 'look again and update the comments'],
+    ['/extend [WHAT] [N]', 'add N jobs to a chain (1 by default)'],
+    ['/cancel [WHAT] [job=K] [cell=K]', 'take a chain, or a part of it, out of the queue; the checkpoints stay'],
+    ['/restart NAME', 'start a new attempt, with its own directories and W&B runs'],
+    ['/audit [WHAT]', 'verify which commit produced the checkpoints'],
+];
+/** A command that does not exist. It is answered with the list of commands. */
+class UnknownCommand extends Problem {
+}
+/**
+ * The command in the first line of a comment; undefined if the line does not start with a slash and a word. The other lines are
+ * for people.
+ * @throws Problem for a command that does not exist or is not well-formed. Its message repeats nothing of the comment but a word
+ * of letters
+ */
+function commandOfComment(body) {
+    const line = body.split(/\r?\n/, 1)[0]?.trim() ?? '';
+    const [, word, rest = ''] = /^\/([a-z][a-z-]{0,30})(?:\s+(.*))?$/i.exec(line) ?? [];
+    if (word === undefined)
+        return undefined;
+    const command = COMMANDS.find((one) => one === word.toLowerCase());
+    if (command === undefined)
+        throw new UnknownCommand(`there is no command /${word}${didYouMean(word, COMMANDS)}`);
+    return askedOf(command, rest);
+}
+/** @param rest what follows the command: words, then `key=value` */
+function askedOf(command, rest) {
+    const words = rest.split(/\s+/).filter(Boolean);
+    const firstOverride = words.findIndex((word) => word.includes('='));
+    const names = firstOverride < 0 ? words : words.slice(0, firstOverride);
+    const given = parseOverrides(words.slice(names.length).join(' '));
+    const take = (path) => given.find((override) => override.path === path)?.value;
+    const others = (...ours) => given.filter((override) => !ours.includes(override.path));
+    const nothing = { experiment: undefined, target: undefined, job: undefined, cell: undefined, overrides: [] };
+    switch (command) {
+        case 'launch':
+        case 'plan':
+        case 'restart': {
+            const nJobs = take('n_jobs');
+            if (names.length > 1)
+                throw new Problem(`/${command} takes one experiment, then path=value: ${formOf(command)}`);
+            const overrides = [...others('n_jobs'), ...(nJobs === undefined ? [] : [comment_command_length(nJobs)])];
+            return { ...nothing, command, experiment: names[0], overrides };
+        }
+        case 'extend': {
+            const last = names.at(-1);
+            const number = take('n_jobs') ?? (last !== undefined && /^\d{1,3}$/.test(last) ? last : undefined);
+            const targets = number === last ? names.slice(0, -1) : names;
+            if (targets.length > 1 || others('n_jobs').length > 0)
+                throw new Problem(`/extend takes a chain and a number: ${formOf(command)}`);
+            return { ...nothing, command, target: targets[0], overrides: [comment_command_length(number ?? '1')] };
+        }
+        case 'cancel':
+            // `step` is the old name of `job`.
+            if (names.length > 1 || others('job', 'step', 'cell').length > 0)
+                throw new Problem(`/cancel takes one chain: ${formOf(command)}`);
+            return {
+                ...{ ...nothing, command, target: names[0] },
+                job: wholeNumber('job', take('job') ?? take('step'), 1),
+                cell: wholeNumber('cell', take('cell'), 0),
+            };
+        case 'status':
+        case 'audit':
+            if (words.length > 1)
+                throw new Problem(`/${command} takes one thing to look at: ${formOf(command)}`);
+            return { ...nothing, command, target: words[0] };
+        default:
+            return command;
+    }
+}
+function formOf(command) {
+    return COMMENT_FORMS.find(([form]) => form.startsWith(`/${command}`))?.[0] ?? '';
+}
+function comment_command_length(value) {
+    return { path: 'chain.n_jobs', value, mayAdd: true };
+}
+function wholeNumber(name, value, least) {
+    if (value === undefined)
+        return undefined;
+    if (!/^\d{1,15}$/.test(value) || Number(value) < least)
+        throw new Problem(`${name} must be a whole number of at least ${least}`);
+    return Number(value);
+}
+
+;// CONCATENATED MODULE: external "node:child_process"
+const external_node_child_process_namespaceObject = require("node:child_process");
+;// CONCATENATED MODULE: external "node:path"
+const external_node_path_namespaceObject = require("node:path");
+// EXTERNAL MODULE: external "node:stream"
+var external_node_stream_ = __nccwpck_require__(7075);
+;// CONCATENATED MODULE: ./lib/repo/git.js
+
+
+
+
+/** @returns stdout as bytes. @throws Problem with git's own words. */
+function git(repo, args, options = {}) {
+    return new Promise((resolve, reject) => {
+        (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
+            encoding: 'buffer',
+            maxBuffer: 1 << 30,
+            env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
+        }, (error, stdout, stderr) => {
+            if (error)
+                reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
+            else
+                resolve(stdout);
+        });
+    });
+}
+/** The stdout of a git command as a stream that fails when git does. */
+function gitStream(repo, args) {
+    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const out = new external_node_stream_.PassThrough();
+    let said = '';
+    child.stderr.on('data', (chunk) => {
+        said = (said + chunk.toString()).slice(-4000);
+    });
+    // The end of its output is the end of the stream only once git has said that all is well.
+    child.stdout.pipe(out, { end: false });
+    child.on('error', (error) => out.destroy(error));
+    child.on('close', (code) => {
+        if (code === 0)
+            out.end();
+        else
+            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
+    });
+    // Nobody reads on: git must not wait for ever to be read.
+    out.on('close', () => child.kill());
+    return out;
+}
+async function hasCommit(repo, commit) {
+    try {
+        await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
+        return true;
+    }
+    catch {
+        return false;
+    }
+}
+/**
+ * Makes sure the checkout holds the commit, fetching just it when it does not.
+ * @param refs tried in turn after the commit itself, such as refs/pull/12/head
+ * @throws Problem that says what to change in the workflow
+ */
+async function ensureCommit(repo, commit, refs) {
+    try {
+        await git(repo, ['rev-parse', '--git-dir']);
+    }
+    catch (error) {
+        throw new Problem(`there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`);
+    }
+    if (await hasCommit(repo, commit))
+        return;
+    const environment = fetchEnvironment(repo);
+    let why = '';
+    for (const wanted of [commit, ...refs]) {
+        try {
+            await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
+            if (await hasCommit(repo, commit))
+                return;
+        }
+        catch (error) {
+            why = messageOf(error);
+        }
+    }
+    throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
+}
+/** Environment that lets git fetch with the token, so that the token is not in an argument list. */
+function fetchEnvironment({ token }) {
+    if (token === '')
+        return {};
+    return {
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'http.extraheader',
+        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+    };
+}
+// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
+// remote no longer has goes.
+const REMOTE_REFS = 'refs/slurm-chain';
+/**
+ * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
+ * @param pullRequests whose heads are brought too, where the remote has them
+ * @throws Problem when the remote cannot be reached
+ */
+async function ensureHistory(repo, pullRequests = []) {
+    const environment = fetchEnvironment(repo);
+    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+    const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
+    if (pullRequests.length > 0) {
+        const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
+        const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
+        refspecs.push(...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
+    }
+    await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
+}
+async function holdersOf(repo, commit) {
+    const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
+    const under = (kind) => refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
+    return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
+}
+/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
+async function commitsOf(repo, name) {
+    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
+    if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
+        return new Set();
+    for (const [ref, how] of [
+        [`${REMOTE_REFS}/tags/${name}`, ['--max-count=1']],
+        [`${REMOTE_REFS}/heads/${name}`, []],
+    ]) {
+        try {
+            await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
+        }
+        catch {
+            continue; // not this kind of ref
+        }
+        return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
+    }
+    return new Set();
+}
+/** First line of the commit's message. */
+async function subjectOf(repo, commit) {
+    return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
+}
+/** Every entry of the commit's tree, submodules and links included. */
+async function entriesAt(repo, commit) {
+    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
+    return listing
+        .split('\0')
+        .filter((line) => line !== '')
+        .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
+}
+/**
+ * A path inside the repository in its one spelling.
+ * @throws Problem for one that is absolute or leads out of it.
+ */
+function repoPath(path) {
+    const normal = external_node_path_namespaceObject.posix.normalize(path.trim());
+    if (external_node_path_namespaceObject.posix.isAbsolute(normal) || normal === '..' || normal.startsWith('../') || normal === '.') {
+        throw new Problem(`'${path}' is not a path inside the repository; name the file from the top of the repository, such as configs/run.yaml`);
+    }
+    return normal;
+}
+/**
+ * The text of a file at a commit.
+ * @throws Problem when it is not there, or is a link or a folder.
+ */
+async function fileAt(repo, commit, path) {
+    const normal = repoPath(path);
+    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
+    const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
+    if (entry === undefined)
+        throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
+    if (entry.startsWith('120000')) {
+        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
+    }
+    if (!entry.startsWith('100'))
+        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
+    return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
+}
+/** fileAt, or undefined when there is no such file. */
+async function optionalFileAt(repo, commit, path) {
+    const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
+    return listing.length === 0 ? undefined : fileAt(repo, commit, path);
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/slurm-options.js
@@ -75112,3270 +75391,6 @@ function environment(layers) {
     return variables;
 }
 
-;// CONCATENATED MODULE: ./lib/action/inputs.js
-
-
-
-
-
-const COMMANDS = ['launch', 'plan', 'extend', 'restart', 'status', 'cancel', 'audit'];
-/**
- * Reads the inputs. Secrets are masked before anything else can print them.
- * @throws Problem for a value that is not what its input takes; nothing is coerced
- */
-function readInputs() {
-    // Masks are per line in the runner's log, and a value may be printed with or without its line breaks.
-    const sshKey = secret(getInput('ssh-key'));
-    const sshPassphrase = secret(getInput('ssh-passphrase', { trimWhitespace: false }));
-    const secrets = secretsOf(getInput('env'));
-    const token = secret(getInput('github-token'));
-    const command = getInput('command') || 'launch';
-    if (!isCommand(command)) {
-        throw new Problem(`the input command is '${command}'${didYouMean(command, COMMANDS) || `; it must be one of ${COMMANDS.join(', ')}`}`);
-    }
-    const overrides = parseOverrides(getInput('overrides'));
-    for (const [input, path] of [
-        ['n_jobs', 'chain.n_jobs'],
-        ['cluster', 'cluster'],
-    ]) {
-        const value = getInput(input);
-        if (value === '')
-            continue;
-        if (overrides.some((override) => override.path === path))
-            throw new Problem(`${path} is given twice: by the input ${input} and in overrides`);
-        overrides.push({ path, value, mayAdd: true });
-    }
-    return {
-        command,
-        config: getInput('config'),
-        target: getInput('target'),
-        step: wholeNumber('step', 1),
-        cell: wholeNumber('cell', 0),
-        overrides,
-        pr: pullRequestNumber(getInput('pr')),
-        sshKey,
-        sshPassphrase,
-        secrets,
-        token,
-        allowForks: yesOrNo('unsafe-allow-forks'),
-        wait: inputs_oneOf('wait', ['no', 'started', 'finished']),
-        waitTimeout: (wholeNumber('wait-timeout', 1) ?? 300) * 60,
-        cancelJobsOnCancel: yesOrNo('cancel-jobs-on-cancel'),
-        strict: yesOrNo('strict'),
-        keepPartial: inputs_oneOf('partial', ['cancel', 'keep']) === 'keep',
-    };
-}
-function isCommand(text) {
-    return COMMANDS.includes(text);
-}
-function secret(value) {
-    if (value.trim() === '')
-        return value;
-    // A mask of a character or two would turn every log into asterisks, and hide outputs that happen to hold it.
-    for (const text of [value, ...value.split(/\r?\n/)].map((line) => line.trim()))
-        if (text.length >= 4)
-            core_setSecret(text);
-    return value;
-}
-function secretsOf(text) {
-    const secrets = new Map();
-    secret(text); // whatever is wrong with it, no line of it may be shown
-    for (const line of text.split(/\r?\n/)) {
-        if (line.trim() === '')
-            continue;
-        const equals = line.indexOf('=');
-        const name = line.slice(0, Math.max(equals, 0)).trim();
-        if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-            throw new Problem('a line of the input env is not NAME=value; the line is not shown because it may be a secret');
-        }
-        checkVariableName(name, 'input env');
-        secrets.set(name, secret(line.slice(equals + 1)));
-    }
-    return secrets;
-}
-function pullRequestNumber(text) {
-    if (text === '')
-        return undefined;
-    if (!/^#?[1-9]\d{0,9}$/.test(text))
-        throw new Problem(`the input pr is '${text}'; it must be the number of a pull request`);
-    return Number(text.replace('#', ''));
-}
-function inputs_oneOf(name, values) {
-    const value = getInput(name);
-    const found = values.find((one) => one === (value || values[0]));
-    if (found === undefined)
-        throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
-    return found;
-}
-function wholeNumber(name, least) {
-    const value = getInput(name);
-    if (value === '')
-        return undefined;
-    if (!/^\d{1,7}$/.test(value) || Number(value) < least) {
-        throw new Problem(`the input ${name} is '${value}'; it must be a whole number from ${least}`);
-    }
-    return Number(value);
-}
-function yesOrNo(name) {
-    const value = getInput(name).toLowerCase();
-    if (value === 'true')
-        return true;
-    if (value === 'false' || value === '')
-        return false;
-    throw new Problem(`the input ${name} is '${value}'; it must be true or false`);
-}
-
-;// CONCATENATED MODULE: ./lib/action/comment-command.js
-
-
-
-
-/** The forms of the commands, as a person is told of them. */
-const COMMENT_FORMS = [
-    ['/launch NAME [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
-    ['/plan NAME [path=value …]', 'say what a launch would do'],
-    ['/status [WHAT]', 'look again and bring the comments up to date'],
-    ['/extend [WHAT] [N]', 'add N steps (1) to a chain'],
-    ['/cancel [WHAT] [step=K] [cell=K]', 'take a chain out of the queue; the checkpoints stay'],
-    ['/restart NAME', 'begin a new attempt, with directories and W&B runs of its own'],
-    ['/audit [WHAT]', 'check what made the checkpoints'],
-];
-/**
- * The command in the first line of a comment; undefined when it is no command: it does not begin with a slash and a word.
- * What follows the first line is for people.
- * @throws Problem for a command that is not ours or not well-formed; the message repeats nothing of the comment but a word of
- * letters
- */
-function commandOfComment(body) {
-    const line = body.split(/\r?\n/, 1)[0]?.trim() ?? '';
-    const [, word, rest = ''] = /^\/([a-z][a-z-]{0,30})(?:\s+(.*))?$/i.exec(line) ?? [];
-    if (word === undefined)
-        return undefined;
-    const command = COMMANDS.find((one) => one === word.toLowerCase());
-    if (command === undefined)
-        throw new UnknownCommand(`there is no command /${word}${didYouMean(word, COMMANDS)}`);
-    return askedOf(command, rest);
-}
-/** Answered with the list of commands. */
-class UnknownCommand extends Problem {
-}
-/** @param rest what follows the command: words, and `key=value` */
-function askedOf(command, rest) {
-    const words = rest.split(/\s+/).filter(Boolean);
-    const firstOverride = words.findIndex((word) => word.includes('='));
-    const plain = firstOverride < 0 ? words : words.slice(0, firstOverride);
-    const given = parseOverrides(words.slice(plain.length).join(' '));
-    const take = (path) => given.find((override) => override.path === path)?.value;
-    const others = (...ours) => given.filter((override) => !ours.includes(override.path));
-    const nothing = { called: undefined, target: undefined, step: undefined, cell: undefined, overrides: [] };
-    switch (command) {
-        case 'launch':
-        case 'plan':
-        case 'restart': {
-            const nJobs = take('n_jobs');
-            if (plain.length > 1)
-                throw new Problem(`/${command} takes one experiment, then path=value: ${formOf(command)}`);
-            const overrides = [...others('n_jobs'), ...(nJobs === undefined ? [] : [comment_command_length(nJobs)])];
-            return { ...nothing, command, called: plain[0], overrides };
-        }
-        case 'extend': {
-            const last = plain.at(-1);
-            const number = take('n_jobs') ?? (last !== undefined && /^\d{1,3}$/.test(last) ? last : undefined);
-            const targets = number === last ? plain.slice(0, -1) : plain;
-            if (targets.length > 1 || others('n_jobs').length > 0)
-                throw new Problem(`/extend takes a chain and a number: ${formOf(command)}`);
-            return { ...nothing, command, target: targets[0], overrides: [comment_command_length(number ?? '1')] };
-        }
-        case 'cancel':
-            if (plain.length > 1 || others('step', 'cell').length > 0)
-                throw new Problem(`/cancel takes one chain: ${formOf(command)}`);
-            return { ...nothing, command, target: plain[0], step: whole('step', take('step'), 1), cell: whole('cell', take('cell'), 0) };
-        case 'status':
-        case 'audit':
-            if (words.length > 1)
-                throw new Problem(`/${command} takes one thing to look at: ${formOf(command)}`);
-            return { ...nothing, command, target: words[0] };
-        default:
-            return command;
-    }
-}
-function formOf(command) {
-    return COMMENT_FORMS.find(([form]) => form.startsWith(`/${command}`))?.[0] ?? '';
-}
-function comment_command_length(value) {
-    return { path: 'chain.n_jobs', value, mayAdd: true };
-}
-function whole(name, value, least) {
-    if (value === undefined)
-        return undefined;
-    if (!/^\d{1,7}$/.test(value) || Number(value) < least)
-        throw new Problem(`${name} must be a whole number from ${least}`);
-    return Number(value);
-}
-
-// EXTERNAL MODULE: ./node_modules/bottleneck/light.js
-var light = __nccwpck_require__(3251);
-;// CONCATENATED MODULE: ./node_modules/@octokit/plugin-retry/dist-bundle/index.js
-// pkg/dist-src/version.js
-var plugin_retry_dist_bundle_VERSION = "0.0.0-development";
-
-// pkg/dist-src/error-request.js
-function isRequestError(error) {
-  return error.request !== void 0;
-}
-async function errorRequest(state, octokit, error, options) {
-  if (!isRequestError(error) || !error?.request.request) {
-    throw error;
-  }
-  if (error.status >= 400 && !state.doNotRetry.includes(error.status)) {
-    const retries = options.request.retries != null ? options.request.retries : state.retries;
-    const retryAfter = Math.pow((options.request.retryCount || 0) + 1, 2);
-    throw octokit.retry.retryRequest(error, retries, retryAfter);
-  }
-  throw error;
-}
-
-// pkg/dist-src/wrap-request.js
-
-
-async function wrapRequest(state, octokit, request, options) {
-  const limiter = new light();
-  limiter.on("failed", function(error, info) {
-    const maxRetries = ~~error.request.request?.retries;
-    const after = ~~error.request.request?.retryAfter;
-    options.request.retryCount = info.retryCount + 1;
-    if (maxRetries > info.retryCount) {
-      return after * state.retryAfterBaseValue;
-    }
-  });
-  return limiter.schedule(
-    requestWithGraphqlErrorHandling.bind(null, state, octokit, request),
-    options
-  );
-}
-async function requestWithGraphqlErrorHandling(state, octokit, request, options) {
-  const response = await request(options);
-  if (response.data && response.data.errors && response.data.errors.length > 0 && /Something went wrong while executing your query/.test(
-    response.data.errors[0].message
-  )) {
-    const error = new RequestError(response.data.errors[0].message, 500, {
-      request: options,
-      response
-    });
-    return errorRequest(state, octokit, error, options);
-  }
-  return response;
-}
-
-// pkg/dist-src/index.js
-function retry(octokit, octokitOptions) {
-  const state = Object.assign(
-    {
-      enabled: true,
-      retryAfterBaseValue: 1e3,
-      doNotRetry: [400, 401, 403, 404, 410, 422, 451],
-      retries: 3
-    },
-    octokitOptions.retry
-  );
-  const retryPlugin = {
-    retry: {
-      retryRequest: (error, retries, retryAfter) => {
-        error.request.request = Object.assign({}, error.request.request, {
-          retries,
-          retryAfter
-        });
-        return error;
-      }
-    }
-  };
-  if (state.enabled) {
-    octokit.hook.error("request", errorRequest.bind(null, state, retryPlugin));
-    octokit.hook.wrap("request", wrapRequest.bind(null, state, retryPlugin));
-  }
-  return retryPlugin;
-}
-retry.VERSION = plugin_retry_dist_bundle_VERSION;
-
-
-;// CONCATENATED MODULE: ./lib/action/github.js
-
-
-
-/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
-function apiWith(token) {
-    return getOctokit(token, {}, retry);
-}
-/** What went wrong, with the likely cause for the answers people meet. */
-function explained(error, what, permission) {
-    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-    const message = messageOf(error);
-    const hint = status === 401
-        ? '; the github-token is not valid (any more)'
-        : status === 403 && /resource not accessible/i.test(message)
-            ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
-            : status === 404
-                ? `; is the token one for this repository, with 'permissions: ${permission}'?`
-                : '';
-    return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
-}
-/** @throws Problem unless each of them may write to the repository */
-async function requireWrite(api, name, actors) {
-    for (const username of actors) {
-        let permission;
-        try {
-            permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
-        }
-        catch (error) {
-            throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
-        }
-        // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
-        if (permission !== 'admin' && permission !== 'write') {
-            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`);
-        }
-    }
-}
-/** The head commit of a pull request as it is now, and whether that is in another repository. */
-async function headOf(api, name, number) {
-    try {
-        const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
-        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
-    }
-    catch (error) {
-        throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Paths that a pull request adds or changes. */
-async function changedFiles(api, name, number) {
-    try {
-        const files = await api.paginate(api.rest.pulls.listFiles, { ...name, pull_number: number, per_page: 100 });
-        return files.filter((file) => file.status !== 'removed').map((file) => file.filename);
-    }
-    catch (error) {
-        throw explained(error, `listing the files of pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Numbers of the open pull requests that contain a commit. */
-async function pullRequestsWith(api, name, commit) {
-    try {
-        const { data } = await api.rest.repos.listPullRequestsAssociatedWithCommit({ ...name, commit_sha: commit });
-        return data.filter((pull) => pull.state === 'open').map((pull) => pull.number);
-    }
-    catch (error) {
-        throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
-    }
-}
-/** Takes a label off; one that is gone already is fine. */
-async function removeLabel(api, name, number, label) {
-    try {
-        await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
-    }
-    catch (error) {
-        const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-        if (status !== 404)
-            throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
-    }
-}
-/** A receipt under a comment. */
-async function react(api, name, comment, content) {
-    try {
-        await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
-    }
-    catch (error) {
-        throw explained(error, 'reacting to a comment', 'pull-requests: write');
-    }
-}
-// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
-const LONGEST_DESCRIPTION = 140;
-/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
-async function setCommitStatus(api, name, sha, status) {
-    const { context, state, url } = status;
-    const letters = [...status.description];
-    const description = letters.length > LONGEST_DESCRIPTION ? `${letters.slice(0, LONGEST_DESCRIPTION - 1).join('')}…` : status.description;
-    try {
-        const { data } = await api.rest.repos.getCombinedStatusForRef({ ...name, ref: sha, per_page: 100 });
-        const newest = data.statuses.find((one) => one.context === context);
-        if (newest?.state === state && newest.description === description && (newest.target_url ?? '') === url)
-            return;
-        await api.rest.repos.createCommitStatus({ ...name, sha, context, state, description, ...(url === '' ? {} : { target_url: url }) });
-    }
-    catch (error) {
-        throw explained(error, `setting the status ${context}`, 'statuses: write');
-    }
-}
-
-;// CONCATENATED MODULE: ./lib/report/markdown.js
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
-function plain(text) {
-    return text
-        .replace(/\s+/g, ' ')
-        .trim()
-        .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
-        .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//')
-        .replace(/\bwww\./gi, '$&\u200b');
-}
-/** Text from outside as inline code, which may stand in a table. */
-function code(text) {
-    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
-    if (line === '')
-        return '';
-    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    const space = longest > 0 ? ' ' : '';
-    return `${fence}${space}${line}${space}${fence}`;
-}
-/** A block of text as it is, whatever it holds. */
-function block(text, language = '') {
-    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
-    const fence = '`'.repeat(longest + 1);
-    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
-}
-function table(head, rows) {
-    const line = (cells) => `| ${cells.join(' | ')} |`;
-    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-/** A part that is folded away until it is asked for. */
-function details(summary, body) {
-    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
-}
-/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
-function capped(text, most, notice) {
-    if (Buffer.byteLength(text) <= most)
-        return text;
-    const room = most - Buffer.byteLength(notice);
-    const cut = Buffer.from(text)
-        .subarray(0, room)
-        .toString()
-        .replace(/\uFFFD$/, '');
-    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
-}
-/** A number for reading: 1,234 or 0.5. */
-function amount(value) {
-    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-function count(number, one, many = `${one}s`) {
-    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
-}
-
-;// CONCATENATED MODULE: ./lib/report/audit.js
-
-// As in render.ts: GitHub drops all of a step summary over 1 MiB.
-const SUMMARY_BYTES = 1_000_000;
-const FINDINGS_SHOWN = 30;
-const TASKS_SHOWN = 200;
-const ROWS_SHOWN = 3000;
-const RANK = { changed: 0, incomplete: 1, verified: 2 };
-/**
- * An audit as Markdown: the verdict first. Of several experiments a table, the worst ones first, and each folded behind it.
- * @param most bytes; what does not fit is left out with a word about it
- */
-function renderAudit(audits, cost, most = SUMMARY_BYTES) {
-    const [only, ...others] = audits;
-    if (only !== undefined && others.length === 0) {
-        const head = /^[\w.-]+$/.test(only.id) ? heading(only) : plain(heading(only));
-        const body = [`### ${head}`, ...parts(only), costLine(cost)].join('\n\n');
-        return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
-    }
-    const sorted = audits.toSorted((a, b) => RANK[a.verdict.kind] - RANK[b.verdict.kind] || (a.id < b.id ? -1 : 1));
-    const sums = ['changed', 'incomplete', 'verified']
-        .map((kind) => ({ kind, number: audits.filter((audit) => audit.verdict.kind === kind).length }))
-        .filter(({ number }) => number > 0)
-        .map(({ kind, number }) => `${number.toLocaleString('en')} ${kind}`);
-    const top = [`### Audit of ${count(audits.length, 'experiment')}: ${sums.join(', ') || 'there are none'}`, costLine(cost)];
-    if (audits.length === 0)
-        return top.join('\n\n');
-    const rows = sorted.slice(0, ROWS_SHOWN).map((audit) => [audit.verdict.kind, code(audit.id), commitOf(audit), why(audit)]);
-    const cut = sorted.length > rows.length ? [`… and ${count(sorted.length - rows.length, 'experiment')} more, in the output \`report\`.`] : [];
-    const overview = [...top, table(['verdict', 'experiment', 'commit', 'why'], rows), ...cut].join('\n\n');
-    // What is folded is left out from the end, which is where the verified ones are.
-    const notice = (left) => `_The details of ${count(left, 'experiment')} are in the output \`report\` alone._`;
-    let room = most - Buffer.byteLength(overview) - 200;
-    const folded = [];
-    for (const audit of sorted) {
-        const one = details(html(heading(audit)), parts(audit).join('\n\n'));
-        room -= Buffer.byteLength(one) + 2;
-        if (room < 0)
-            break;
-        folded.push(one);
-    }
-    const left = sorted.length - folded.length;
-    const body = [overview, ...folded, ...(left > 0 ? [notice(left)] : [])].join('\n\n');
-    return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
-}
-function heading(audit) {
-    const { changed, missing } = audit.verdict;
-    const id = audit.id.replace(/\s+/g, ' ');
-    switch (audit.verdict.kind) {
-        case 'verified':
-            return `${id}: verified`;
-        case 'changed':
-            return `${id}: changed, ${count(changed.length, 'finding')}`;
-        case 'incomplete':
-            return `${id}: incomplete, ${count(missing.length, 'thing')} missing`;
-        default:
-            return audit.verdict.kind;
-    }
-}
-/** Inside a tag HTML is read; Markdown is not, by most readers. */
-function html(text) {
-    return text
-        .replaceAll('&', '&amp;')
-        .replaceAll('<', '&lt;')
-        .replaceAll('>', '&gt;')
-        .replaceAll('[', '&#91;')
-        .replaceAll(']', '&#93;')
-        .replaceAll('`', '&#96;')
-        .replaceAll('@', '@\u200b');
-}
-function parts(audit) {
-    const { changed, missing } = audit.verdict;
-    return [
-        ...(changed.length > 0 ? [`**Changed**\n\n${list(changed)}`] : []),
-        ...(missing.length > 0 ? [`**Missing**\n\n${list(missing)}`] : []),
-        facts(audit),
-        ...(audit.launches.length > 0 ? [launches(audit)] : []),
-        checkpoints(audit),
-        ...(audit.notes.length > 0 ? [`Worth knowing:\n\n${list(audit.notes)}`] : []),
-    ];
-}
-function list(lines) {
-    const shown = lines.slice(0, FINDINGS_SHOWN).map((line) => `- ${plain(line.length > 2000 ? `${line.slice(0, 1999)}…` : line)}`);
-    return [...shown, ...(lines.length > shown.length ? [`- … and ${lines.length - shown.length} more`] : [])].join('\n');
-}
-function why({ verdict: { changed, missing } }) {
-    const [first = '', ...more] = [...changed, ...missing];
-    const text = first.length > 120 ? `${first.slice(0, 119)}…` : first;
-    return `${plain(text)}${more.length > 0 ? ` and ${more.length} more` : ''}`;
-}
-function commitOf({ identity }) {
-    return identity === undefined ? '' : code(identity.commit.slice(0, 12));
-}
-function facts(audit) {
-    const { identity } = audit;
-    const server = serverOf(audit);
-    const rows = [];
-    if (identity !== undefined) {
-        const { commit, subject, path, overrides, repository, attempt, cluster, wandb } = identity;
-        const page = server !== '' && /^[0-9a-f]{40}$/.test(commit) && /^[\w.-]+\/[\w.-]+$/.test(repository);
-        const shown = page ? `[${code(commit)}](${server}/${repository}/commit/${commit})` : code(commit);
-        rows.push(['commit', `${shown} ${plain(subject)}`]);
-        rows.push(['config', code(path)]);
-        rows.push(['overrides', overrides.length > 0 ? overrides.map(code).join(' ') : 'none']);
-        if (attempt > 1)
-            rows.push(['attempt', String(attempt)]);
-        rows.push(['cluster', plain(cluster)]);
-        if (wandb !== null)
-            rows.push(['W&B', plain(wandb.group)]);
-    }
-    rows.push(['reachable', reachable(audit.reachability)]);
-    rows.push(['checkpoints', code(audit.saveDirectory)]);
-    if (audit.experimentDirectory !== undefined)
-        rows.push(['experiment', code(audit.experimentDirectory)]);
-    return table(['', ''], rows);
-}
-/** Where the runs were, which is where the commit's page is. */
-function serverOf({ launches: all }) {
-    const url = all.find(({ runUrl }) => /^https?:\/\/[^\s()<>[\]]+$/.test(runUrl) && URL.canParse(runUrl))?.runUrl;
-    return url === undefined ? '' : new URL(url).origin;
-}
-function reachable({ unknown, branches, tags, pullRequests, reachable: yes }) {
-    if (unknown !== undefined)
-        return `not known: ${plain(unknown.slice(0, 500))}`;
-    if (!yes)
-        return 'no: no branch and no tag leads to the commit any more';
-    const some = (kind, names) => {
-        if (names.length === 0)
-            return [];
-        const shown = names.slice(0, 5).map(code).join(', ');
-        return [`${kind} ${shown}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`];
-    };
-    const pulls = pullRequests.length > 0 ? [`pull request ${pullRequests.map((number) => `#${number}`).join(', ')}`] : [];
-    return `yes: ${[...some('branch', branches), ...some('tag', tags), ...pulls].join('; ')}`;
-}
-function launches(audit) {
-    const rows = audit.launches.map((launch) => {
-        const run = /^https?:\/\/[^\s()<>[\]]+$/.test(launch.runUrl)
-            ? `[run ${plain(launch.runUrl.split('/').at(-1) ?? '')}](${launch.runUrl})`
-            : plain(launch.runUrl);
-        const jobs = launch.jobs.slice(0, 20).map(({ step, job }) => `${step}: ${code(job)}`);
-        return [
-            String(launch.launch),
-            plain(launch.command),
-            [plain(launch.actor), run, launch.pullRequest === undefined ? '' : `#${launch.pullRequest}`].filter(Boolean).join(', '),
-            plain(launch.at.slice(0, 16).replace('T', ' ')),
-            [...jobs, ...(launch.jobs.length > jobs.length ? [`… ${launch.jobs.length - jobs.length} more`] : [])].join(', ') ||
-                `steps ${launch.steps.join(', ')}`,
-            launch.overrides.map(code).join(' '),
-        ];
-    });
-    return table(['launch', 'command', 'by', 'at (UTC)', 'step: job', 'overrides'], rows);
-}
-function checkpoints(audit) {
-    const rows = audit.cells.flatMap((cell) => [
-        ...cell.tasks.filter((task) => task.count > 0).map((task) => taskRow(cell, task)),
-        ...(cell.unaccounted.length > 0 ? [unaccountedRow(cell)] : []),
-    ]);
-    if (rows.length === 0)
-        return 'There is no complete checkpoint.';
-    const shown = table(['cell', 'grid', 'checkpoints', 'count', 'written by job', 'step', 'on', 'from (UTC)', 'to (UTC)'], rows.slice(0, TASKS_SHOWN));
-    return rows.length > TASKS_SHOWN ? `${shown}\n\n… and ${count(rows.length - TASKS_SHOWN, 'row')} more, in the output \`report\`.` : shown;
-}
-function grid(cell) {
-    const choices = Object.entries(cell.choices).slice(0, 6);
-    return choices.map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`)).join(' ');
-}
-/** `2026-12-01 10:02:03` of the ISO 8601 times in a text. */
-function clock(text) {
-    return plain(text.replace(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z/g, '$1 $2')).replaceAll('\\-', '-');
-}
-function taskRow(cell, task) {
-    const end = { ended: task.ended ?? '', killed: `killed by ${task.ended ?? ''}`, open: 'no end on record' }[task.outcome];
-    return [
-        String(cell.cell),
-        grid(cell),
-        runs(task.checkpoints),
-        String(task.count),
-        code(`${task.job}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
-        String(task.step),
-        plain(task.host),
-        clock(task.started),
-        clock(end),
-    ];
-}
-function unaccountedRow(cell) {
-    const { unaccounted } = cell;
-    const shown = unaccounted.slice(0, 10).map(({ name }) => code(name));
-    const more = unaccounted.length > shown.length ? ` and ${unaccounted.length - shown.length} more` : '';
-    return [String(cell.cell), grid(cell), shown.join(' ') + more, String(unaccounted.length), '**unaccounted for**', '', '', '', ''];
-}
-/** `20 to 480 by 20, 499`. */
-function runs(all) {
-    const shown = all.slice(0, 8).map(({ first, last, stride }) => {
-        if (first === last)
-            return String(first);
-        return stride === 1 ? `${first} to ${last}` : last - first === stride ? `${first}, ${last}` : `${first} to ${last} by ${stride}`;
-    });
-    return [...shown, ...(all.length > shown.length ? ['…'] : [])].join(', ');
-}
-function costLine({ experiments, filesHashed, bytesHashed, clusterSeconds, seconds }) {
-    const size = bytesHashed < 1e6 ? `${amount(bytesHashed / 1e3)} kB` : `${amount(bytesHashed / 1e6)} MB`;
-    return `_Cost: ${count(experiments, 'experiment')}, ${count(filesHashed, 'file')} hashed (${size}), ${amount(clusterSeconds)} s on the cluster, ${amount(seconds)} s in all._`;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/state.js
-/** Is this task still to come or under way? */
-function isAlive(state) {
-    switch (state.kind) {
-        case 'waiting for the step before':
-        case 'waiting for other cells':
-        case 'waiting for resources':
-        case 'held':
-        case 'running':
-        case 'suspended':
-            return true;
-        case 'finished':
-        case 'nothing left to do':
-        case 'reached the time limit':
-        case 'failed':
-        case 'out of memory':
-        case 'preempted':
-        case 'lost its node':
-        case 'cancelled':
-        case 'not needed any more':
-        case 'stopped by the stop rule':
-        case 'found the cell taken':
-        case 'unknown':
-            return false;
-        default:
-            return state.kind;
-    }
-}
-/** Did this task end badly, so that its log is worth a look? */
-function isFailure(state) {
-    return ['failed', 'out of memory', 'lost its node', 'stopped by the stop rule', 'found the cell taken'].includes(state.kind);
-}
-/**
- * The rows of one array. A row whose name is not this job's tag is another job: ids are used again after a while
- * (slurm.conf(5), MaxJobId).
- */
-function recordsOf(records, job, tag) {
-    const byCell = (rows) => {
-        const found = new Map();
-        for (const row of rows ?? [])
-            if (row.job === job && row.name === tag)
-                for (const cell of row.cells)
-                    found.set(cell, row);
-        return found;
-    };
-    const [queue, accounting] = [byCell(records.queue), byCell(records.accounting)];
-    return {
-        queue: (cell) => queue.get(cell),
-        accounting: (cell) => accounting.get(cell),
-        queueAnswered: records.queue !== undefined,
-    };
-}
-/**
- * @param journal of the cell, lines of this job only
- * @param cancelled who had this task cancelled, as the ledger knows it; `done` where training was complete
- */
-function taskState(records, cell, journal, cancelled) {
-    const queued = records.queue(cell);
-    if (queued !== undefined)
-        return queuedState(queued);
-    const last = journal.at(-1);
-    // Slurm only knows the account, and of single tasks of a waiting array not even that they were there.
-    if (cancelled !== undefined && (last === undefined || last.event === 'start' || last.event === 'left' || last.event === 'end')) {
-        const account = records.accounting(cell);
-        if (account === undefined || account.state === 'CANCELLED' || account.state === 'PENDING') {
-            return cancelled === 'done' ? known('not needed any more') : known('cancelled', `by ${cancelled}`);
-        }
-    }
-    const account = records.accounting(cell);
-    if (account !== undefined && !['PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED'].includes(account.state))
-        return endedState(account, last);
-    if (last !== undefined && last.event !== 'start')
-        return journaledState(last);
-    if (!records.queueAnswered)
-        return known('unknown', 'squeue did not answer');
-    if (last !== undefined)
-        return known('unknown', `started ${last.time} on ${last.host}, and nothing says how it ended`);
-    return known('unknown', 'it left the queue and nothing says how it ended');
-}
-function known(kind, detail = '', since) {
-    return { kind, detail, since };
-}
-/** Job state codes and reasons are those of squeue(1). */
-function queuedState({ state, reason, start, node }) {
-    switch (state) {
-        case 'RUNNING':
-        case 'COMPLETING':
-        case 'CONFIGURING':
-        case 'STAGE_OUT':
-        case 'SIGNALING':
-            return known('running', node, start);
-        case 'SUSPENDED':
-        case 'STOPPED':
-            return known('suspended', reason === 'None' ? '' : reason, start);
-        case 'PENDING':
-        case 'REQUEUED':
-        case 'REQUEUE_HOLD':
-        case 'RESIZING':
-        case 'SPECIAL_EXIT':
-            if (/^Dependency$/.test(reason))
-                return known('waiting for the step before');
-            if (reason === 'DependencyNeverSatisfied')
-                return known('held', 'its dependency can never be satisfied');
-            if (/Held|HOLD|launch failed/i.test(reason) || state === 'REQUEUE_HOLD' || state === 'SPECIAL_EXIT')
-                return known('held', reasonWords(reason));
-            if (reason === 'JobArrayTaskLimit')
-                return known('waiting for other cells', 'max_concurrent_jobs');
-            return known('waiting for resources', reasonWords(reason));
-        default:
-            // Just ended, and still shown for a moment (slurm.conf(5), MinJobAge).
-            return endedState({ state, by: undefined, exit: '' }, undefined);
-    }
-}
-const REASONS = {
-    JobHeldUser: 'by its owner or by a launch that was cut short; launching again settles it',
-    JobHeldAdmin: 'by an administrator',
-    BeginTime: 'it may not begin yet; after a requeue that is two minutes',
-    Priority: 'others come first',
-    Resources: 'nothing is free',
-    None: '',
-};
-function reasonWords(reason) {
-    const words = REASONS[reason];
-    return words === undefined ? reason : words === '' ? '' : `${reason}: ${words}`;
-}
-function endedState({ state, by, exit }, last) {
-    switch (state) {
-        case 'COMPLETED':
-            return last?.event === 'done' ? known('nothing left to do') : known('finished');
-        case 'TIMEOUT':
-        case 'DEADLINE':
-            return known('reached the time limit');
-        case 'OUT_OF_MEMORY':
-            return known('out of memory');
-        case 'PREEMPTED':
-            return known('preempted');
-        case 'NODE_FAIL':
-        case 'BOOT_FAIL':
-            return known('lost its node');
-        case 'CANCELLED':
-            return known('cancelled', by === undefined ? '' : `by ${by}`);
-        case 'FAILED': {
-            if (last?.event === 'stopped')
-                return journaledState(last);
-            const [code = '', signal = ''] = exit.split(':');
-            if (code === '75')
-                return known('found the cell taken', 'another job holds it');
-            if (code === '0' && signal !== '' && signal !== '0')
-                return known('failed', `signal ${signal}`);
-            return known('failed', code === '' ? '' : `exit code ${code}`);
-        }
-        default:
-            return known('unknown', `Slurm says ${state}`);
-    }
-}
-function journaledState(line) {
-    switch (line.event) {
-        case 'done':
-            return known('nothing left to do');
-        case 'stopped':
-            return known('stopped by the stop rule', line.why === 'vanished' ? 'its checkpoints are gone' : 'too many failures without a new checkpoint');
-        case 'left':
-            return known('cancelled', 'before its run began');
-        case 'end':
-            if (line.exit === 0)
-                return known('finished');
-            // Of a time limit and of scancel the job only sees the signal.
-            return known('failed', line.signal === undefined ? `exit code ${line.exit ?? '?'}` : `signal ${line.signal}`);
-        case 'start':
-            return known('unknown', 'nothing says how it ended');
-        default:
-            return line.event;
-    }
-}
-/** Plain words for a state. @param now seconds since 1970, for how long it has been running */
-function stateWords({ kind, detail, since }, now) {
-    const long = since !== undefined && kind === 'running' ? ` for ${durationWords(Math.max(0, now - since))}` : '';
-    switch (kind) {
-        case 'running':
-            return `running${long}${detail === '' ? '' : ` on ${detail}`}`;
-        case 'unknown':
-            return `not known: ${detail}`;
-        case 'failed':
-            return detail === '' ? 'failed' : `failed, ${detail}`;
-        case 'cancelled':
-            return detail === '' ? 'cancelled' : `cancelled ${detail}`;
-        default:
-            return detail === '' ? kind : `${kind} (${detail})`;
-    }
-}
-/** `3 d 4 h`, `2 h 5 min`, `40 s`: the two largest units. */
-function durationWords(seconds) {
-    const whole = Math.round(seconds);
-    const parts = [
-        [Math.floor(whole / 86_400), 'd'],
-        [Math.floor((whole % 86_400) / 3600), 'h'],
-        [Math.floor((whole % 3600) / 60), 'min'],
-        [whole % 60, 's'],
-    ];
-    const first = parts.findIndex(([value]) => value > 0);
-    if (first < 0)
-        return '0 s';
-    return parts
-        .slice(first, first + (first >= 2 ? 1 : 2))
-        .filter(([value]) => value > 0)
-        .map(([value, unit]) => `${value} ${unit}`)
-        .join(' ');
-}
-
-;// CONCATENATED MODULE: ./lib/shell-quote.js
-/** One word of a POSIX shell, whatever is in the text. @throws RangeError for NUL, which no word can hold. */
-function quote(text) {
-    if (text.includes('\0'))
-        throw new RangeError('a NUL character cannot be in a shell word');
-    return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-;// CONCATENATED MODULE: ./lib/report/render.js
-
-
-
-/** Finds the comment of an experiment again. */
-function markerOf(id) {
-    return `<!-- slurm-chain ${id} -->`;
-}
-// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
-const COMMENT_BYTES = 65_000;
-const render_SUMMARY_BYTES = 1_000_000;
-const CELLS_IN_COMMENT = 30;
-const CELLS_IN_LAYOUT = 3;
-/** The comment on the pull request. A report that is too large for one loses cells first, whole rows at a time. */
-function renderComment(report) {
-    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...render_parts(report, shown)].join('\n\n'));
-    const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
-    return fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut here: the whole report is in the summary of the workflow run._\n');
-}
-/** The step summary: the same with every cell in it. */
-function renderSummary(report) {
-    return capped(render_parts(report, 5000).join('\n\n'), render_SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
-}
-function render_parts(report, cellsShown) {
-    return [
-        `### ${report.id}: ${headline(report)}`,
-        render_facts(report),
-        ...(report.status && report.status.steps.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
-        report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
-        ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
-        ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
-        ...(report.logs ?? []).map(({ file, text }) => details(`end of ${file}`, block(text))),
-        details('checkpoint layout', layout(report)),
-        ...(report.jobs.length > 0 || report.status ? [details('chain diagram', diagram(report))] : []),
-        ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
-        ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
-    ];
-}
-function headline(report) {
-    switch (report.state) {
-        case 'planned':
-            return `planned, ${count(report.steps, 'step')}; nothing was submitted`;
-        case 'submitted':
-            return `submitted, ${count(report.steps, 'step')}`;
-        case 'extended':
-            return `extended to ${count(report.steps, 'step')}`;
-        case 'complete':
-            return report.command === 'launch' ? 'complete: every cell is done, nothing was submitted' : 'complete: every cell is done';
-        case 'alive':
-            return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
-        case 'cancelled':
-            return report.status && report.jobs.length > 0 ? `partly cancelled; ${report.status.headline}` : 'cancelled';
-        case 'running':
-        case 'waiting':
-        case 'ended':
-        case 'failed':
-        case 'unknown':
-            return report.status?.headline ?? report.state;
-        default:
-            return report.state;
-    }
-}
-function render_facts(report) {
-    const { repository, runUrl } = report.launcher;
-    const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
-        .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
-        .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
-    const size = `${count(report.cells.length, 'cell')} × ${count(report.steps, 'step')}`;
-    const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
-    const rows = [
-        [
-            'commit',
-            `${render_link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`)} ${plain(report.subject)} · ${code(report.path)}`,
-        ],
-        ...(report.overrides.length > 0 ? [['overrides', report.overrides.map(code).join(' ')]] : []),
-        ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
-        ['size', `${size} · ${cost}`],
-        ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
-        [report.state === 'planned' ? 'asked by' : 'launched', who(report.launcher)],
-        ...report.later
-            .slice(-3)
-            .map((launch) => [
-            launch.command === 'extend' ? 'extended' : 'carried on',
-            `${who(launch)}, steps ${launch.steps[0]} to ${launch.steps.at(-1)}`,
-        ]),
-        ...(alive(report) ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
-    ];
-    return table(['', ''], rows);
-}
-function who({ actor, runUrl, at }) {
-    return `${plain(actor)}${runUrl && `, ${render_link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`;
-}
-function alive({ status }) {
-    return status?.state === 'running' || status?.state === 'waiting';
-}
-/** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
-function minute(at) {
-    const [, day, time] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(at) ?? [];
-    return day === undefined ? plain(at) : `${day} ${time} UTC`;
-}
-function server(runUrl) {
-    return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
-}
-/** A link to an address that is one and closes nothing; records on the cluster can be edited. */
-function render_link(text, address) {
-    return /^https?:\/\/[^\s()<>|\\]+$/.test(address) ? `[${text}](${address})` : text;
-}
-function wandbLine(wandb) {
-    const shown = wandb.runs.slice(0, 8).map((run, cell) => render_link(`cell ${cell}`, run));
-    const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
-    return [render_link('group', wandb.group), ...shown, ...more].join(' · ');
-}
-function steps(report) {
-    const rows = [...Map.groupBy(report.jobs, (job) => job.step)].map(([step, jobs]) => {
-        const [first, ...others] = jobs;
-        const last = others.at(-1);
-        const waiting = first?.after !== undefined;
-        return [
-            String(step),
-            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
-            first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
-            first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
-            waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
-        ];
-    });
-    return table(['step', 'job', 'after', 'tasks', 'state'], rows);
-}
-/** What each step's tasks are doing. */
-function stepStates(status) {
-    // A chain of single cells has as many jobs a step as there are cells; they are told of together.
-    const rows = [...Map.groupBy(status.steps, (step) => step.step)].map(([step, jobs]) => {
-        const [first] = jobs;
-        const last = jobs.length > 1 ? jobs.at(-1) : undefined;
-        const tasks = new Map();
-        for (const { words, count: number } of jobs.flatMap((job) => job.tasks))
-            tasks.set(words, (tasks.get(words) ?? 0) + number);
-        const said = [...tasks].sort(([, a], [, b]) => b - a).slice(0, 6);
-        return [
-            String(step),
-            last === undefined ? code(first?.job ?? '') : `${code(first?.job ?? '')} … ${code(last.job)}`,
-            last !== undefined ? 'each cell its own' : (first?.after ?? '').split(',').filter(Boolean).slice(0, 4).map(code).join(' '),
-            `${said.map(([words, number]) => `${number} ${plain(words)}`).join(', ')}${tasks.size > said.length ? ', …' : ''}`,
-        ];
-    });
-    // The first and the last steps are what a person asks about.
-    const shown = rows.length > 30 ? [...rows.slice(0, 15), ['…', '', '', `${rows.length - 30} more steps`], ...rows.slice(-15)] : rows;
-    return table(['step', 'job', 'after', 'cells'], shown);
-}
-function progress(report, status, shown) {
-    const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
-    // With more cells than there is room for, those that need somebody come first.
-    const order = (cell) => (cell.failed ? 0 : (cell.stepsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
-    const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
-    const rows = sorted
-        .slice(0, shown)
-        .map((cell) => [
-        String(cell.number),
-        choicesText(choices.get(cell.number) ?? {}),
-        cell.newest === undefined ? '' : code(cell.newest),
-        bar(cell),
-        plain(cell.words),
-    ]);
-    const all = table(['cell', 'grid', 'newest checkpoint', 'progress', ''], rows);
-    const missing = status.cells.length - rows.length;
-    const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
-    const complete = status.cells.filter((cell) => cell.complete).length;
-    return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
-}
-/** `███████░░░ 68%, 3 h left` */
-function bar({ done, nSteps, secondsLeft, complete }) {
-    if (nSteps === undefined)
-        return complete ? '██████████' : done > 0 ? `${amount(done)} steps` : '';
-    const part = complete ? 1 : Math.min(done / nSteps, 1);
-    const full = Math.floor(part * 10);
-    // No line break inside.
-    const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
-    return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)}%${left}`;
-}
-/** What a person may want to do next. */
-function advice({ status, name }) {
-    if (status === undefined || status.state === 'complete')
-        return [];
-    const going = status.state === 'running' || status.state === 'waiting';
-    const saved = status.cells.some((cell) => cell.newest !== undefined);
-    const more = status.extendBy > 0 ? status.extendBy : 1;
-    return [
-        ...(going && status.extendBy > 0
-            ? [
-                `At this pace the queued steps are not enough. ${count(status.extendBy, 'more step')}: ${code(`/extend ${plainName(name)} ${more}`)}`,
-            ]
-            : []),
-        ...(status.state === 'ended' || status.state === 'failed'
-            ? [
-                saved
-                    ? `To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`
-                    : `Nothing was saved. Mend the cause, push, and launch again; to try the same commit once more: ${code(`/extend ${plainName(name)} 1`)}`,
-            ]
-            : []),
-        ...(status.missing > 0
-            ? [
-                `${count(status.missing, 'step')} that ${status.missing === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
-            ]
-            : []),
-    ];
-}
-/** A name as an argument of a command: one with blanks in it has to be given by its id. */
-function plainName(name) {
-    return /\s/.test(name) ? '<id>' : name;
-}
-function choicesText(choices) {
-    return (Object.entries(choices)
-        .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
-        .join(' ') || 'no grid');
-}
-function cells(report, shown) {
-    const rows = report.cells
-        .slice(0, shown)
-        .map((cell) => [String(cell.number), choicesText(cell.choices), cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
-    const all = table(['cell', 'grid', 'steps to train'], rows);
-    const missing = report.cells.length - rows.length;
-    const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
-    return rows.length > 8 ? details(`${count(report.cells.length, 'cell')}`, all + note) : all + note;
-}
-function layout(report) {
-    const last = report.cells.length - 1;
-    const listed = report.cells.slice(0, CELLS_IN_LAYOUT).map((cell) => cell.number);
-    const lines = [
-        `${report.places.checkpoints}/`,
-        '├── .chain/manifest.json    what was launched',
-        '├── .chain/{cell}.jsonl     every task that ran',
-        ...listed.map((cell, index) => `${index === listed.length - 1 && cell === last ? '└' : '├'}── ${cell}/step_*`),
-        ...(last >= CELLS_IN_LAYOUT ? [`└── … ${last}/step_*`] : []),
-        '',
-        `${report.places.experiment}/`,
-        '├── manifest.json  ledger.jsonl  job.sh  run.sh',
-        '├── code/          a copy of the commit, where jobs start',
-        '├── configs/       config_{cell}.yaml',
-        '└── logs/          {step}_{job}_{cell}.out',
-    ];
-    return block(lines.join('\n'));
-}
-const DIAGRAM_NODES = 40;
-/** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
-function diagram(report) {
-    const known = report.status?.steps ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
-    // A chain of many cells is drawn step by step; of a long one the newest steps are those a person looks for.
-    if (known.length > DIAGRAM_NODES && known.some((step) => step.cell !== undefined))
-        return diagramOfSteps(known);
-    const shown = known.slice(-DIAGRAM_NODES);
-    const ids = new Set(shown.map((step) => step.job));
-    const lines = [
-        'flowchart LR',
-        ...shown.map((step) => `  j${step.job}["step ${step.step}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.job}"]:::${drawnAs([step])}`),
-        ...shown.flatMap((step) => (step.after ?? '')
-            .split(',')
-            .filter((before) => ids.has(before))
-            .map((before) => `  j${before} -- afterany --> j${step.job}`)),
-        ...CLASSES,
-    ];
-    return block(lines.join('\n'), 'mermaid');
-}
-const CLASSES = [
-    '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
-    '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
-    '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
-    '  classDef failed fill:#ffebe9,color:#82071e,stroke:#cf222e',
-];
-function diagramOfSteps(known) {
-    const steps = [...Map.groupBy(known, (step) => step.step)].slice(-DIAGRAM_NODES);
-    const lines = [
-        'flowchart LR',
-        ...steps.map(([step, jobs]) => `  s${step}["step ${step}<br/>${count(jobs.length, 'job')}"]:::${drawnAs(jobs)}`),
-        ...steps.slice(1).map(([step], index) => `  s${steps[index]?.[0]} -- afterany --> s${step}`),
-        ...CLASSES,
-    ];
-    return block(lines.join('\n'), 'mermaid');
-}
-function drawnAs(jobs) {
-    if (jobs.some((job) => job.tasks.some(({ words }) => words === 'running')))
-        return 'running';
-    if (jobs.some((job) => job.alive))
-        return 'waiting';
-    return jobs.some((job) => job.tasks.some(({ words }) => /^(failed|out of memory|lost its node)/.test(words))) ? 'failed' : 'ended';
-}
-function onTheCluster(commands) {
-    return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
-}
-function sbatchLines(report) {
-    // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
-    const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
-    const lines = shown.map((submission) => {
-        const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${render_word(value)}`);
-        return [...environment, 'sbatch --parsable', ...submission.arguments.map(render_word), `${render_word(report.places.experiment)}/job.sh`].join(' ');
-    });
-    const more = report.submissions.length > shown.length
-        ? `\n\n… and ${count(report.submissions.length - shown.length, 'more job')} like the last.`
-        : '';
-    return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
-}
-/** A shell word, quoted only where it has to be. */
-function render_word(text) {
-    return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
-}
-/** What a commit status has room for. */
-function statusDescription(report) {
-    const cells = report.status?.cells ?? [];
-    const complete = cells.filter((cell) => cell.complete).length;
-    const known = cells.filter((cell) => cell.nSteps !== undefined);
-    const part = known.reduce((sum, cell) => sum + Math.min(1, cell.done / (cell.nSteps ?? 1)), 0) / known.length;
-    const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
-    return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
-}
-/** Finds the comment that says why something asked for by label or comment did not happen. */
-const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
-/** @param asked what was asked for: `/extend`, `label launch:smoke` */
-function renderProblem(asked, messages) {
-    const body = [
-        PROBLEM_MARKER,
-        `### Not done: ${code(asked)}`,
-        ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
-        'Ask again once this is mended.',
-    ];
-    return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
-}
-const HELP_MARKER = '<!-- slurm-chain help -->';
-function renderHelp(message, forms) {
-    return [
-        HELP_MARKER,
-        `${plain(message.replace(/^t/, 'T'))}${/[?.]$/.test(message) ? '' : '.'} There are:`,
-        table(['command', ''], forms.map(([form, what]) => [code(form), what])),
-        '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints; without it, what this pull request launched.',
-    ].join('\n\n');
-}
-/** One line for a log. */
-function renderLine(report) {
-    const cells = report.status?.cells ?? [];
-    const newest = cells.slice(0, 8).map((cell) => `cell ${cell.number} ${cell.newest ?? 'none'}`);
-    return `${report.id}: ${report.status?.headline ?? headline(report)}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
-}
-
-;// CONCATENATED MODULE: ./lib/action/comment.js
-
-/**
- * Writes the one comment that starts with the marker: edited where it is there already, else made.
- *
- * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
- * both then see two, keep the oldest, and take the other away.
- * @returns its address
- */
-async function upsertComment(api, name, number, marker, body) {
-    try {
-        const [first] = await ours(api, name, number, marker);
-        if (first?.body === body)
-            return first.html_url;
-        if (first !== undefined)
-            return await edit(api, name, first, body);
-        const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
-        const [oldest, ...extra] = await ours(api, name, number, marker);
-        if (oldest === undefined || oldest.id === made.id)
-            return made.html_url;
-        for (const comment of extra)
-            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
-        return await edit(api, name, oldest, body);
-    }
-    catch (error) {
-        throw explained(error, `writing the comment on pull request #${number}`, 'pull-requests: write');
-    }
-}
-/** Takes the comment with this marker away, if there is one. */
-async function deleteComment(api, name, number, marker) {
-    try {
-        for (const comment of await ours(api, name, number, marker))
-            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
-    }
-    catch (error) {
-        throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
-    }
-}
-async function edit(api, name, comment, body) {
-    const { data } = await api.rest.issues.updateComment({ ...name, comment_id: comment.id, body });
-    return data.html_url;
-}
-/** Our comments with the marker, oldest first. */
-async function ours(api, name, number, marker) {
-    const me = await login(api);
-    const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
-    return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
-}
-/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
-async function login(api) {
-    const { viewer } = await api.graphql('{ viewer { login } }');
-    return viewer.login;
-}
-
-;// CONCATENATED MODULE: ./lib/action/publish.js
-
-
-
-
-
-
-
-/**
- * Comment, summary and commit status. What cannot be written hides nothing: the jobs are in the queue, and the summary says so.
- * @returns addresses of the comments
- */
-async function publish(api, name, request, report) {
-    await summary.addRaw(`${renderSummary(report)}\n\n`).write();
-    const urls = [];
-    try {
-        const asked = request.pullRequest?.number;
-        const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
-        if (numbers.size === 0)
-            for (const number of await pullRequestsWith(api, name, report.commit))
-                numbers.add(number);
-        for (const number of numbers)
-            urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
-        for (const url of urls)
-            info(`comment: ${url}`);
-    }
-    catch (error) {
-        warning(`${messageOf(error)}. The report is in the summary of this run.`);
-    }
-    await publishCommitStatus(api, name, report, urls[0]);
-    return urls;
-}
-const COMMIT_STATES = {
-    submitted: 'pending',
-    extended: 'pending',
-    alive: 'pending',
-    waiting: 'pending',
-    running: 'pending',
-    complete: 'success',
-    ended: 'failure',
-    failed: 'failure',
-    cancelled: 'error',
-};
-/** So that the commit itself shows what was run from it. A workflow without `statuses: write` does without. */
-async function publishCommitStatus(api, name, report, comment) {
-    if (report.state === 'planned' || report.state === 'unknown')
-        return;
-    // Overrides and attempts of one experiment at one commit are told apart by what the id adds to name and commit.
-    const [, added = ''] = report.id.split(`-${report.commit.slice(0, 12)}`);
-    try {
-        await setCommitStatus(api, name, report.commit, {
-            context: `slurm-chain/${report.name}${added}`,
-            state: report.command === 'cancel' && report.jobs.length > 0 ? 'pending' : COMMIT_STATES[report.state],
-            description: statusDescription(report),
-            url: report.wandb?.group ?? comment ?? report.launcher.runUrl,
-        });
-    }
-    catch (error) {
-        info(`no commit status: ${messageOf(error)}`);
-    }
-}
-/** The label goes, so that setting it again asks again; a comment shows how it went; a pull request says why something it asked for did not happen. */
-async function answerRequest(api, name, request, problems) {
-    const number = request.pullRequest?.number;
-    try {
-        if (request.comment !== undefined)
-            await react(api, name, request.comment, problems.length === 0 ? 'rocket' : 'confused');
-        if (number === undefined || (request.label === undefined && request.comment === undefined))
-            return;
-        if (request.label !== undefined)
-            await removeLabel(api, name, number, request.label);
-        if (problems.length === 0)
-            await deleteComment(api, name, number, PROBLEM_MARKER);
-        else {
-            const asked = request.label === undefined ? `/${request.command}` : `label ${request.label}`;
-            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems));
-        }
-    }
-    catch (error) {
-        warning(messageOf(error));
-    }
-}
-/** Answers a command that is none with the list of those there are. */
-async function answerUnknown(api, name, number, comment, message) {
-    try {
-        await react(api, name, comment, 'confused');
-        await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
-    }
-    catch (error) {
-        warning(messageOf(error));
-    }
-}
-const AUDIT_MARKER = '<!-- slurm-chain audit -->';
-/** The audit in the summary, on the pull request that asked for it, and as JSON in the outputs. */
-async function publishAudit(api, name, request, audits, cost) {
-    await summary.addRaw(`${renderAudit(audits, cost)}\n\n`).write();
-    setOutput('experiment-id', audits.map((audit) => audit.id).join('\n'));
-    setOutput('state', audits.map((audit) => audit.verdict.kind).join('\n'));
-    setOutput('report', audits);
-    if (request.pullRequest === undefined)
-        return;
-    try {
-        const body = `${AUDIT_MARKER}\n\n${renderAudit(audits, cost, COMMENT_BYTES)}`;
-        setOutput('comment-url', await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body));
-    }
-    catch (error) {
-        warning(`${messageOf(error)}. The audit is in the summary of this run.`);
-    }
-}
-function setOutputs(reports, urls, failed) {
-    const lines = (of) => reports.map(of).join('\n');
-    const set = (output, of) => setOutput(output, lines(of));
-    set('experiment-id', (report) => report.id);
-    set('job-ids', (report) => report.jobs.map((job) => job.job).join(','));
-    set('checkpoint-dir', (report) => report.places.checkpoints);
-    set('wandb-url', (report) => report.wandb?.group ?? '');
-    setOutput('comment-url', urls.join('\n'));
-    setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
-    setOutput('report', reports);
-}
-/** Marks the step as failed, with an annotation at the place where there is one. */
-function fail(error) {
-    if (!(error instanceof Problem)) {
-        setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain; with ACTIONS_STEP_DEBUG the stack is in the log`);
-        if (error instanceof Error && error.stack)
-            core_debug(error.stack);
-        return;
-    }
-    const { place } = error;
-    process.exitCode = 1;
-    core_error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
-}
-
-;// CONCATENATED MODULE: ./lib/action/request.js
-
-
-/**
- * What the event asks for, or why it asks for nothing.
- * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that is not ours
- */
-function requestOf(context, inputs) {
-    const payload = record(context.payload);
-    const pull = record(payload['pull_request']);
-    if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0)
-        return ofPullRequest(context, inputs, payload, pull);
-    if (context.eventName === 'issue_comment')
-        return ofComment(context, inputs, payload);
-    if (context.eventName !== 'schedule' && ['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
-        throw new Problem(`the event ${context.eventName} names no experiment: give the input config a path such as configs/run.yaml, or a name`);
-    }
-    if (!/^[0-9a-f]{40}$/.test(context.sha))
-        throw new Problem(`GITHUB_SHA is '${context.sha}', which names no commit`);
-    const request = {
-        commit: context.sha,
-        refs: [],
-        pullRequest: inputs.pr === undefined ? undefined : { number: inputs.pr, head: undefined, isFork: false },
-        label: undefined,
-        comment: undefined,
-        actors: unique(context.actors),
-        ...askedByInputs(inputs),
-    };
-    // On a schedule the only thing that makes sense is to look.
-    if (context.eventName === 'schedule')
-        return { ...request, command: inputs.command === 'audit' ? 'audit' : 'status', actors: [] };
-    return request;
-}
-function askedByInputs(inputs) {
-    return {
-        command: inputs.command,
-        called: inputs.config || undefined,
-        target: inputs.target || inputs.config || undefined,
-        step: inputs.step,
-        cell: inputs.cell,
-        overrides: inputs.overrides,
-    };
-}
-function ofPullRequest(context, inputs, payload, pull) {
-    const head = record(pull['head']);
-    const number = Number(pull['number']);
-    const commit = String(head['sha']);
-    const action = String(payload['action'] ?? '');
-    const headRepo = record(head['repo'])['id'];
-    const baseRepo = record(record(pull['base'])['repo'])['id'];
-    const request = {
-        commit,
-        refs: [`refs/pull/${number}/head`],
-        pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
-        comment: undefined,
-        actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
-    };
-    // Only a workflow that says so cancels what a closed pull request has in the queue.
-    if (action === 'closed' && inputs.command === 'cancel' && request.pullRequest.isFork)
-        return { nothing: 'what a fork launched is cancelled by hand: its configuration is not to be trusted' };
-    if (action === 'closed' && inputs.command === 'cancel')
-        return { ...request, ...askedOf('cancel', ''), label: undefined };
-    // Only the label this event is about counts: every label starts a run of its own.
-    const label = String(record(payload['label'])['name'] ?? '');
-    if (action !== 'labeled')
-        return { nothing: `event ${context.eventName} ${action} asks for nothing` };
-    const launch = /^launch(?::\s*(.+))?$/.exec(label);
-    if (launch !== null) {
-        const called = launch[1]?.trim() ?? (inputs.config || undefined);
-        const overrides = withLength(inputs.overrides, pull['labels']);
-        return { ...request, ...askedByInputs(inputs), label, called, target: undefined, overrides };
-    }
-    const [, command, rest = ''] = /^chain:\s*(status|extend|cancel|audit)(?:[:=\s]+(.*))?$/.exec(label) ?? [];
-    if (command === 'status' || command === 'extend' || command === 'cancel' || command === 'audit') {
-        return { ...request, ...askedOf(command, rest), label };
-    }
-    return { nothing: `label '${label}' is not launch, launch:<experiment> or chain:status|extend|cancel|audit` };
-}
-/** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#issue_comment */
-function ofComment(context, inputs, payload) {
-    const issue = record(payload['issue']);
-    const comment = record(payload['comment']);
-    if (payload['action'] !== 'created')
-        return { nothing: 'only new comments are commands' };
-    if (issue['pull_request'] === undefined || issue['pull_request'] === null)
-        return { nothing: 'the comment is on an issue, not on a pull request' };
-    const asked = commandOfComment(String(comment['body'] ?? ''));
-    if (asked === undefined)
-        return { nothing: 'the comment is no command' };
-    const number = Number(issue['number']);
-    return {
-        ...asked,
-        // What the workflow sets for all launches holds for these as well.
-        overrides: [...inputs.overrides.filter((one) => !asked.overrides.some((other) => other.path === one.path)), ...asked.overrides],
-        commit: undefined,
-        refs: [`refs/pull/${number}/head`],
-        pullRequest: { number, head: undefined, isFork: undefined },
-        label: undefined,
-        comment: Number(comment['id']),
-        actors: unique([String(record(comment['user'])['login'] ?? ''), String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
-    };
-}
-/** A label `chain:<N>` on the pull request sets the length. */
-function withLength(overrides, labels) {
-    const lengths = (Array.isArray(labels) ? labels : [])
-        .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
-        .filter((value) => value !== undefined && !/^(status|extend|cancel|audit)\b/.test(value));
-    const [length, ...others] = new Set(lengths);
-    if (length === undefined)
-        return overrides;
-    if (others.length > 0)
-        throw new Problem(`the pull request has labels for several lengths: chain:${length} and chain:${others.join(', chain:')}; keep one`);
-    if (!/^[1-9]\d*$/.test(length))
-        throw new Problem(`the label 'chain:${length}' sets no length; it must be a whole number from 1, such as chain:4`);
-    if (overrides.some((override) => override.path === 'chain.n_jobs'))
-        return overrides;
-    return [...overrides, { path: 'chain.n_jobs', value: length, mayAdd: true }];
-}
-function record(value) {
-    return typeof value === 'object' && value !== null ? value : {};
-}
-function unique(values) {
-    return [...new Set(values.filter((value) => value !== ''))];
-}
-
-;// CONCATENATED MODULE: ./lib/chain/cost.js
-/**
- * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
- * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
- */
-function secondsOfTime(text) {
-    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
-    if (!match)
-        return undefined;
-    const [, days, a = '0', b, c] = match;
-    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
-    if (days !== undefined)
-        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
-    if (b === undefined)
-        return first * 60;
-    if (c === undefined)
-        return first * 60 + second;
-    return first * 3600 + second * 60 + third;
-}
-/** GPUs one task asks for, as far as its options say; 0 when they name none. */
-function gpusPerTask(slurm) {
-    const number = (name, otherwise) => {
-        const value = slurm.get(name);
-        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
-    };
-    const nodes = number('nodes', 1);
-    const gres = slurm.get('gres');
-    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
-    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
-}
-/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
-function countOf(text) {
-    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
-    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
-}
-/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
-function gpusInGres(text) {
-    return text
-        .split(',')
-        .map((part) => part.trim().replace(/\(.*\)$/, ''))
-        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
-        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
-}
-/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-function gpuHours(slurm, cells, steps) {
-    const time = slurm.get('time');
-    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/status.js
-
-
-/** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
-function statusOf(source) {
-    const { manifest, now, records } = source;
-    const numbers = manifest.cells.map((cell) => cell.cell);
-    const arrays = source.steps.toSorted((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
-    const steps = [];
-    const tasks = new Map(numbers.map((number) => [number, []]));
-    const journalOf = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.job)]));
-    for (const array of arrays) {
-        const rows = recordsOf(records, array.job, array.tag);
-        const counts = new Map();
-        let alive = false;
-        for (const number of array.cell === undefined ? numbers : [array.cell]) {
-            const journal = journalOf.get(number)?.get(array.job) ?? [];
-            const by = source.cancelled.get(array.job) ?? source.cancelled.get(`${array.job}_${number}`);
-            const state = taskState(rows, number, journal, by);
-            tasks.get(number)?.push({ step: array, state, ran: journal.length > 0 });
-            const words = state.kind === 'running' ? 'running' : stateWords(state, now);
-            counts.set(words, (counts.get(words) ?? 0) + 1);
-            alive ||= isAlive(state);
-        }
-        const { tag: _, ...rest } = array;
-        steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
-    }
-    const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
-    const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
-    const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-    const last = Math.max(0, ...arrays.map((array) => array.step));
-    const states = [...tasks.values()].flat();
-    const unfinished = cells.filter((cell) => !cell.complete);
-    const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
-    const queued = states.filter(({ state }) => isAlive(state));
-    const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
-    const basis = {
-        at: now,
-        steps,
-        cells,
-        extendBy: Math.max(0, ...cells.map((cell) => cell.stepsShort ?? 0)),
-        missing: last > 0 ? Math.max(0, wanted - last) : 0,
-    };
-    if (unfinished.length === 0 && cells.length > 0)
-        return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
-    if (running.length > 0) {
-        const at = running.map(({ step }) => step.step);
-        const [low, high] = [Math.min(...at), Math.max(...at)];
-        return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
-    }
-    const [next] = queued.toSorted((a, b) => a.step.step - b.step.step);
-    if (next !== undefined)
-        return { ...basis, state: 'waiting', headline: `step ${next.step.step} of ${of}: ${stateWords(next.state, now)}` };
-    if (records.queue === undefined)
-        return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
-    const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
-    const failed = unfinished.find((cell) => cell.failed);
-    return failed
-        ? {
-            ...basis,
-            state: 'failed',
-            headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
-        }
-        : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
-}
-/** @param anyAlive whether anything of the chain is still to come */
-function cellStatus(source, number, tasks, anyAlive) {
-    const { manifest, now } = source;
-    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
-    const onDisk = source.cells.get(number);
-    const journal = source.journals.get(number) ?? [];
-    const done = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
-    const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
-    const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
-    // Once it is done, what later steps found is of no interest.
-    const last = begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing left to do') ??
-        (complete ? undefined : begun.at(-1));
-    const running = begun.find(({ state }) => isAlive(state));
-    const next = tasks.find(({ state }) => isAlive(state));
-    const failed = !complete && last !== undefined && isFailure(last.state);
-    const current = running ?? (failed ? last : (next ?? last));
-    // Why a task was not started is in the log of the one before, which failed.
-    const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
-    // The cause, not what followed from it.
-    const shown = failed && running === undefined ? (told ?? current) : current;
-    const pace = paceOf(source, number, journal, tasks);
-    // A cell that was taken out of a chain that goes on is not waited for.
-    const out = anyAlive && next === undefined;
-    const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
-    return {
-        number,
-        newest: onDisk?.newest,
-        done,
-        nSteps,
-        complete,
-        words: complete
-            ? 'complete'
-            : shown === undefined
-                ? 'nothing was queued'
-                : `step ${shown.step.step}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
-        failed,
-        log: told === undefined ? undefined : `${told.step.step}_${told.step.job}_${number}.out`,
-        secondsLeft: left,
-        stepsShort: left === undefined ? undefined : stepsShort(manifest, left, tasks, now),
-    };
-}
-/**
- * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
- * resumed says little by itself, because loading took most of its time.
- */
-function paceOf({ cells, manifest, now }, number, journal, tasks) {
-    const last = journal.at(-1);
-    const onDisk = cells.get(number);
-    const { offset } = manifest.checkpoints;
-    let sum = { gained: 0, seconds: 0 };
-    const first = (resumed) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
-    if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
-        const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
-        const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
-        const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
-        if (gained > 0 && seconds > 0)
-            sum = { gained, seconds };
-    }
-    for (const [index, line] of [...journal.entries()].reverse()) {
-        if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
-            continue;
-        const start = journal.slice(0, index).findLast((other) => other.event === 'start');
-        const gained = line.newestStep + offset - first(start?.resumeStep);
-        if (gained <= 0)
-            continue;
-        sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
-        break;
-    }
-    return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
-}
-/** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
-function stepsShort(manifest, secondsLeft, tasks, now) {
-    const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
-    const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
-    if (limit === undefined || limit === 0)
-        return undefined;
-    let room = 0;
-    for (const { state } of tasks) {
-        if (!isAlive(state))
-            continue;
-        room += state.kind === 'running' && state.since !== undefined ? Math.max(0, limit - (now - state.since)) : limit;
-    }
-    return Math.max(0, Math.ceil((secondsLeft - room) / limit));
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/ledger.js
-
-const EVENTS = ['submitted', 'cancelled', 'releasing', 'released'];
-/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
-function parseLedger(lines) {
-    return lines.flatMap((line) => {
-        const value = parseObject(line);
-        const { event, launch, job, step, cell, after, tag, by, why, time } = value;
-        if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-            return [];
-        }
-        const number = (one) => (typeof one === 'number' ? one : undefined);
-        const seconds = (one) => (one === undefined || Number.isNaN(Date.parse(one)) ? undefined : Date.parse(one) / 1000);
-        const text = (one) => (typeof one === 'string' ? one : undefined);
-        return {
-            event: event,
-            launch,
-            job,
-            step: number(step),
-            cell: number(cell),
-            after: text(after),
-            tag: text(tag),
-            by: text(by),
-            why: text(why),
-            time: seconds(text(time)),
-        };
-    });
-}
-function parseObject(line) {
-    try {
-        const value = JSON.parse(line);
-        return typeof value === 'object' && value !== null ? value : {};
-    }
-    catch {
-        return {};
-    }
-}
-function isReleased(ledger, launch) {
-    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
-}
-/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
-function releasedSteps(ledger) {
-    const held = new Map();
-    const released = [];
-    for (const line of ledger) {
-        if (line.event === 'submitted')
-            held.set(line.job, line);
-        else if (line.event === 'cancelled')
-            held.delete(line.job);
-        else if (line.event === 'releasing') {
-            for (const step of held.values()) {
-                if (step.launch !== line.launch)
-                    continue;
-                released.push(step);
-                held.delete(step.job);
-            }
-        }
-    }
-    return released;
-}
-/** The last step that was queued and let go; 0 for none. */
-function lastStep(ledger) {
-    return Math.max(0, ...releasedSteps(ledger).map((line) => line.step ?? 0));
-}
-/**
- * The launch and the step that come next.
- * @param earlier what the manifest knows, for when the ledger went with a purged workdir
- */
-function nextLaunch(ledger, earlier = []) {
-    const known = ledger.length > 0 ? lastStep(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
-    return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-        firstStep: known + 1,
-        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/chain/plan.js
-function experimentDirectory(places, id) {
-    return `${places.workdir}/experiments/${id}`;
-}
-const NEW = { launch: 1, firstStep: 1, nonce: '0' };
-/**
- * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
- *
- * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
- * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
- */
-function planOf(experiment, places, name = NEW, behindTail = false) {
-    const { settings, cells } = experiment;
-    const { firstStep } = name;
-    const all = arrayOf(cells.length, settings.maxConcurrentJobs);
-    const submissions = [];
-    for (let step = firstStep; step < firstStep + settings.chain.nJobs; step += 1) {
-        const first = step === firstStep;
-        if (settings.chain.scope === 'array' || (first && !behindTail)) {
-            const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
-            submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
-            continue;
-        }
-        const before = submissions.length - cells.length;
-        for (const { number } of cells) {
-            // The step before is one array when it is the first of a new chain.
-            const after = first ? 'tail' : step === firstStep + 1 && !behindTail ? 0 : before + number;
-            submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
-        }
-    }
-    return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
-}
-/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
-function launchTag(id, { launch, nonce }) {
-    return `${id}.l${launch}-${nonce}`;
-}
-function submissionOf(experiment, places, name, step, array, after, cell) {
-    const { settings } = experiment;
-    const { chain } = settings;
-    const directory = experimentDirectory(places, experiment.id);
-    const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
-    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
-    return {
-        step,
-        cell,
-        after,
-        tag,
-        environment: {
-            EXPERIMENT_ID: experiment.id,
-            EXPERIMENT_DIR: directory,
-            EXPERIMENT_COMMIT: experiment.commit,
-            CHAIN_STEP: String(step),
-            CHAIN_LENGTH: String(name.firstStep - 1 + chain.nJobs),
-            CHAIN_LAUNCH: String(name.launch),
-            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
-            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
-            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
-        },
-        arguments: [
-            ...resourceArguments(experiment),
-            `--job-name=${tag}`,
-            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-            // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-            `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
-            '--open-mode=append',
-            `--chdir=${directory}/code`,
-            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
-            '--export=ALL',
-            '--hold',
-            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
-            `--array=${array}`,
-        ],
-    };
-}
-/** `0-7%4`. */
-function arrayOf(cells, atATime) {
-    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
-    return `0-${cells - 1}${throttle}`;
-}
-/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
-function resourceArguments(experiment) {
-    return [...experiment.settings.slurm]
-        .filter(([name]) => name !== 'job-name')
-        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
-}
-/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
-function testArguments(experiment) {
-    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
-}
-
-;// CONCATENATED MODULE: ./lib/chain/task.js
-
-/**
- * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
- * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
- * @param save `{save.path}`, expanded on the cluster
- */
-function filesOf(experiment, save) {
-    return [
-        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
-        { path: 'run.sh', content: runScript(experiment) },
-        { path: 'task.env', content: taskEnvironment(experiment, save) },
-    ];
-}
-/**
- * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
- * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
- */
-function runScript(experiment) {
-    const { setup, run, env, wandb } = experiment.settings;
-    const variables = [
-        ['WANDB_PROJECT', wandb.project],
-        ['WANDB_ENTITY', wandb.entity],
-        ['WANDB_BASE_URL', wandb.baseUrl],
-        ...env,
-    ];
-    return [
-        `# setup and run of ${experiment.path} at ${experiment.commit}`,
-        'set -eo pipefail',
-        "trap 'exit 138' USR1 USR2",
-        "trap 'exit 143' TERM",
-        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
-        'set -a',
-        '. "$EXPERIMENT_DIR/secrets.env"',
-        'set +a',
-        ...setup,
-        'trap : USR1 USR2 TERM',
-        run.replace(/\n*$/, ''),
-        '',
-    ].join('\n');
-}
-function taskEnvironment(experiment, save) {
-    const { settings, cells } = experiment;
-    return [
-        `SAVE_PATH=${quote(save)}`,
-        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
-        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
-        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
-        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
-        '',
-    ].join('\n');
-}
-/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
-function secretAssignments(secrets) {
-    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/identity.js
-
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
-const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
-const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
-function slugOf(name) {
-    const slug = name
-        .normalize('NFKD')
-        .replace(/[^A-Za-z0-9._-]+/g, '-')
-        .replace(/^[^A-Za-z0-9]+/, '');
-    if (slug === name && slug.length <= LONGEST_NAME)
-        return slug;
-    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
-    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
-    return `${cut || 'x'}-${hash}`;
-}
-/**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
- * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
- */
-function experimentId(name, commit, overridesHash = '', attempt = 1) {
-    if (!/^[0-9a-f]{40}$/.test(commit))
-        throw new RangeError(`'${commit}' is not a whole commit id`);
-    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
-        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
-    const parts = [slugOf(name), commit.slice(0, 12)];
-    if (overridesHash)
-        parts.push(overridesHash);
-    if (attempt > 1)
-        parts.push(`a${attempt}`);
-    return parts.join('-');
-}
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
-function wandbRunId(id, cell) {
-    return `${id}-${cell}`;
-}
-
-;// CONCATENATED MODULE: ./lib/chain/wandb.js
-
-/**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
- */
-function wandbLinks(wandb, id, cells) {
-    if (wandb.entity === undefined || wandb.project === undefined)
-        return undefined;
-    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
-    return {
-        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
-        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/chain/manifest.js
-
-
-
-/** The manifest with one more launch in it. */
-function manifestOf(experiment, code, places, plan, subject, launch, earlier) {
-    const written = (counts) => experiment.overrides
-        .filter((override) => countsInId(override) === counts)
-        .map((override) => `${override.path}=${override.value}`)
-        .sort();
-    const { settings } = experiment;
-    const pulls = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
-    return {
-        version: 1,
-        id: experiment.id,
-        name: experiment.name,
-        commit: experiment.commit,
-        path: experiment.path,
-        attempt: experiment.attempt,
-        overrides: written(true),
-        subject,
-        chain: written(false).filter((override) => !override.startsWith('chain.n_jobs=')),
-        repository: launch.repository,
-        pullRequests: [...new Set(pulls)],
-        cluster: experiment.cluster?.name ?? '',
-        workdir: places.workdir,
-        save: `${places.save}/${experiment.id}`,
-        checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
-        slurm: [...settings.slurm],
-        wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
-        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
-        cells: experiment.cells.map((cell) => ({
-            cell: cell.number,
-            choices: Object.fromEntries(cell.choices),
-            nSteps: cell.nSteps ?? null,
-        })),
-        launches: [
-            ...earlier,
-            {
-                ...launch,
-                launch: plan.launch,
-                steps: [...new Set(plan.submissions.map((submission) => submission.step))],
-                overrides: written(false),
-                sbatch: plan.submissions.map((submission) => submission.arguments),
-            },
-        ],
-    };
-}
-/** @throws Problem for text that is not a manifest. @param where the file, for the message */
-function parseManifest(text, where) {
-    let value;
-    try {
-        value = JSON.parse(text);
-    }
-    catch (error) {
-        throw new Problem(`${where} is not readable: ${error instanceof Error ? error.message : String(error)}. Restore it from its other copy`);
-    }
-    if (!isManifest(value))
-        throw new Problem(`${where} is not a manifest of this version of the action`);
-    return value;
-}
-function isManifest(value) {
-    if (typeof value !== 'object' || value === null)
-        return false;
-    const manifest = value;
-    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'workdir', 'save'];
-    const lists = ['overrides', 'chain', 'pullRequests', 'cells', 'launches'];
-    const code = manifest.code;
-    return (manifest.version === 1 &&
-        texts.every((key) => typeof manifest[key] === 'string') &&
-        lists.every((key) => Array.isArray(manifest[key])) &&
-        typeof manifest.attempt === 'number' &&
-        isCheckpoints(manifest.checkpoints) &&
-        Array.isArray(manifest.slurm) &&
-        typeof manifest.wandb === 'object' &&
-        typeof code === 'object' &&
-        code !== null &&
-        'digest' in code &&
-        typeof code.digest === 'string' &&
-        manifest.cells.every(isCell) &&
-        manifest.launches.every(isLaunch));
-}
-function isCheckpoints(value) {
-    const names = value;
-    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
-}
-function isCell(value) {
-    const cell = value;
-    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
-}
-function isLaunch(value) {
-    const launch = value;
-    return (typeof launch?.launch === 'number' &&
-        Array.isArray(launch.steps) &&
-        typeof launch.actor === 'string' &&
-        typeof launch.runUrl === 'string' &&
-        typeof launch.at === 'string');
-}
-/** What the two say differently about the experiment itself, one line each; where it lives and who launched it may differ. */
-function manifestDifferences(found, expected) {
-    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
-    const fields = Object.entries(wanted).flatMap(([key, value]) => fieldDifferences(found[key], value, key));
-    return fields
-        .slice(0, SHOWN)
-        .map(({ path, a, b }) => `${path} is ${JSON.stringify(a) ?? 'missing'} in the manifest and ${JSON.stringify(b) ?? 'not there'} at the commit`);
-}
-const SHOWN = 5;
-/** Every field that the two have differently, by its path. */
-function fieldDifferences(a, b, path = '') {
-    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
-        const at = (value, key) => value[key];
-        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
-        return [...keys].flatMap((key) => fieldDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
-    }
-    return a === b ? [] : [{ path, a, b }];
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/limits.js
-/**
- * The submit limits that hold for a job, read from rows of the probe:
- *
- *   user DEFAULT_ACCOUNT
- *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
- *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
- *   qos-limit NAME MAX_SUBMIT_PER_USER                                   from sacctmgr, which also knows it of users without jobs
- *   default-qos ACCOUNT QOS
- *   partition NAME DEFAULT QOS
- *
- * Every task of an array counts as one, waiting ones too (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
- * What cannot be read is no limit here: the controller has the last word.
- */
-function submitLimits(rows, asked) {
-    const of = (kind) => rows.filter((row) => row[0] === kind).map((row) => row.slice(1));
-    const account = asked.account ?? of('user')[0]?.[0] ?? '';
-    const partitions = of('partition');
-    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
-    const associations = of('association');
-    // An association for the partition comes before the one for all of them.
-    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
-    const mine = own(partition) ?? own('');
-    const limits = [];
-    const defaultQos = of('default-qos').find(([a]) => a === account)?.[1] || 'normal';
-    const add = (name, value, used) => {
-        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
-        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
-        if (match !== null && Number.isFinite(inUse))
-            limits.push({ name, most: Number(match[1]), used: inUse });
-    };
-    if (mine !== undefined) {
-        add(`MaxSubmitJobs in account ${account}`, mine[5]);
-        add(`GrpSubmitJobs of the user in account ${account}`, mine[4]);
-    }
-    const seen = new Set();
-    for (let name = account; name !== '' && !seen.has(name);) {
-        seen.add(name);
-        const group = associations.find(([a, user]) => a === name && user === '');
-        add(`GrpSubmitJobs of account ${name}`, group?.[4]);
-        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
-    }
-    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
-    for (const name of new Set([asked.qos ?? defaultQos, partitionQos])) {
-        const qos = of('qos').find(([other]) => other === name);
-        if (qos === undefined)
-            continue;
-        add(`GrpSubmitJobs of QOS ${name}`, qos[1]);
-        if (/^\d+\(/.test(qos[2] ?? ''))
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, qos[2]);
-        else
-            add(`MaxSubmitJobsPerUser of QOS ${name}`, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
-    }
-    // A limit of the QOS takes the place of the association's (https://slurm.schedmd.com/resource_limits.html, Hierarchy).
-    const byQos = (kind) => limits.some(({ name }) => name.startsWith(kind) && name.includes(' of QOS '));
-    return limits.filter(({ name }) => name.includes(' of QOS ') || !(name.startsWith('MaxSubmitJobs') ? byQos('MaxSubmitJobs') : byQos('GrpSubmitJobs')));
-}
-/** The limits that so many more tasks would go over, tightest first. */
-function exceeded(limits, tasks) {
-    const room = (limit) => limit.most - limit.used;
-    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
-}
-
-// EXTERNAL MODULE: external "node:stream"
-var external_node_stream_ = __nccwpck_require__(7075);
-;// CONCATENATED MODULE: external "node:fs"
-const external_node_fs_namespaceObject = require("node:fs");
-;// CONCATENATED MODULE: ./lib/cluster/runtime.js
-
-// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
-const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
-/** The shell that runs on the cluster, by name. */
-const RUNTIME = {
-    frame: read(__nccwpck_require__.ab + "frame.sh"),
-    lock: read(__nccwpck_require__.ab + "lock.sh"),
-    probe: read(__nccwpck_require__.ab + "probe.sh"),
-    stage: read(__nccwpck_require__.ab + "stage.sh"),
-    change: read(__nccwpck_require__.ab + "change.sh"),
-    submit: read(__nccwpck_require__.ab + "submit.sh"),
-    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
-    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
-    survey: read(__nccwpck_require__.ab + "survey.sh"),
-    audit: read(__nccwpck_require__.ab + "audit.sh"),
-    journal: read(__nccwpck_require__.ab + "journal.sh"),
-    job: read(__nccwpck_require__.ab + "job.sh"),
-};
-
-;// CONCATENATED MODULE: ./lib/cluster/shell.js
-
-
-
-
-
-/** Nobody knows how the program ended: it may have done all, some or none of its work. */
-class Unknown extends Problem {
-}
-const STDERR_KEPT = 8_000;
-const LONGEST_LINE = 32_000_000;
-/**
- * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
- * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
- *
- * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
- * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
- * @throws Unknown when the reply is not whole
- */
-async function runProgram(connection, program) {
-    const mark = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
-    const text = Buffer.from([
-        `MARK=${quote(mark)}`,
-        program.prelude,
-        RUNTIME.frame,
-        ...program.parts.map((part) => RUNTIME[part]),
-        ...program.calls.map((call) => `${call} || exit`),
-        'exit 0\n',
-    ].join('\n'));
-    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
-    const input = new external_node_stream_.PassThrough();
-    input.write(text);
-    program.data?.on('error', (error) => input.destroy(error));
-    program.data?.pipe(input);
-    const stop = () => input.end();
-    program.signal?.addEventListener('abort', stop);
-    if (program.signal?.aborted)
-        stop();
-    const answers = [];
-    let status;
-    const lines = new LineReader((line) => {
-        if (!line.startsWith(`${mark} `))
-            return; // a banner, a start-up file, a chatty command
-        const [key = '', ...values] = line
-            .slice(mark.length + 1)
-            .split('\t')
-            .map(decode);
-        if (key === 'end') {
-            status = Number(values[0]);
-            return;
-        }
-        const answer = { key, values };
-        answers.push(answer);
-        program.onAnswer?.(answer);
-    });
-    let stderr = '';
-    const exit = await connection.execute(command, {
-        input,
-        deadlineSeconds: program.deadlineSeconds,
-        onStdout: (chunk) => lines.push(chunk),
-        onStderr: (chunk) => {
-            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
-        },
-    });
-    program.signal?.removeEventListener('abort', stop);
-    input.destroy();
-    program.data?.destroy();
-    if (status === undefined) {
-        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
-        throw new Unknown(`${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`);
-    }
-    return { answers, status, stderr };
-}
-/**
- * runProgram for programs that must succeed.
- * @throws Problem with what the program itself said was wrong
- */
-async function runChecked(connection, program) {
-    const { answers, status, stderr } = await runProgram(connection, program);
-    const problem = answers.find((answer) => answer.key === 'problem');
-    if (problem !== undefined) {
-        const [what = '', detail] = problem.values;
-        throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
-    }
-    if (status !== 0)
-        throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
-    return answers;
-}
-/** One call of a runtime function, every argument quoted. */
-function call(name, ...args) {
-    return [name, ...args.map(quote)].join(' ');
-}
-function decode(text) {
-    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
-class LineReader {
-    #onLine;
-    #pending = [];
-    #length = 0;
-    constructor(onLine) {
-        this.#onLine = onLine;
-    }
-    push(chunk) {
-        let rest = chunk;
-        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-            this.#keep(rest.subarray(0, end));
-            this.#onLine(Buffer.concat(this.#pending).toString());
-            this.#pending = [];
-            this.#length = 0;
-            rest = rest.subarray(end + 1);
-        }
-        this.#keep(rest);
-    }
-    #keep(piece) {
-        this.#length += piece.length;
-        if (this.#length <= LONGEST_LINE)
-            this.#pending.push(piece);
-        else
-            this.#pending = [];
-    }
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/probe.js
-
-
-
-
-
-
-/**
- * One round trip that changes nothing.
- * @throws Problem for what makes a launch impossible: no sbatch, an unset $NAME, a grid over MaxArraySize, options sbatch
- * refuses, code on the cluster that is not the commit's
- */
-async function probe(connection, cluster, experiment, code) {
-    const answers = await runChecked(connection, {
-        purpose: 'looking at the cluster',
-        parts: ['probe'],
-        prelude: cluster.prelude,
-        calls: [call('probe', cluster.workdir, experiment.settings.save.path, code.name, experiment.id, ...testArguments(experiment))],
-        deadlineSeconds: 600,
-    });
-    const valuesOf = (key) => answers.find((answer) => answer.key === key)?.values ?? [];
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values[0] ?? '');
-    const [workdir, save] = valuesOf('paths');
-    const [account = '', node = ''] = valuesOf('host');
-    const [maxArraySize = Number.NaN, maxJobCount = Number.NaN] = valuesOf('limits').map(Number);
-    if (workdir === undefined || save === undefined || !Number.isInteger(maxArraySize) || !Number.isInteger(maxJobCount)) {
-        throw new Problem(`${connection.name}: the answer while looking at the cluster makes no sense: ${JSON.stringify(answers)}`);
-    }
-    // MaxArraySize is one more than the highest task id (slurm.conf(5)).
-    if (experiment.cells.length > maxArraySize) {
-        throw new Problem(`the grid of ${experiment.path} has ${experiment.cells.length} cells, and ${cluster.name} takes arrays of at most ${maxArraySize} (MaxArraySize); make the grid smaller or split it into two experiments`);
-    }
-    // Every task counts, waiting ones too (slurm.conf(5), MaxJobCount).
-    const { nJobs } = experiment.settings.chain;
-    const tasks = experiment.cells.length * nJobs;
-    if (tasks > maxJobCount) {
-        throw new Problem(`${experiment.path} asks for ${experiment.cells.length} cells × ${nJobs} steps = ${tasks} tasks, and ${cluster.name} holds at most ${maxJobCount} jobs of all its users together (MaxJobCount)`);
-    }
-    const [file, text] = valuesOf('manifest');
-    const manifest = file === undefined || text === undefined ? undefined : parseManifest(text, `${file} on ${cluster.name}`);
-    if (manifest !== undefined && manifest.path !== experiment.path) {
-        throw new Problem(`${experiment.id} on ${cluster.name} is ${manifest.path}, and ${experiment.path} has the same name at the same commit; give one of them a name: of its own`);
-    }
-    const asked = valuesOf('asked');
-    const option = (name, variable) => {
-        const written = experiment.settings.slurm.get(name);
-        return typeof written === 'string' ? written : asked[variable] || undefined;
-    };
-    const [outcome, said = ''] = valuesOf('test-only');
-    const stagedDigest = valuesOf('code')[0];
-    if (stagedDigest !== undefined && stagedDigest !== code.digest) {
-        throw new Problem(`${workdir}/code/${code.name} on ${cluster.name} is not the code of commit ${experiment.commit.slice(0, 12)}: its recorded digest is ${stagedDigest || 'missing'}, the commit's is ${code.digest}. Find out who changed it; once no job needs it, remove it and launch again`);
-    }
-    return {
-        places: { workdir, save },
-        account,
-        node,
-        slurm: valuesOf('slurm')[0] ?? '',
-        sbatchVariables: all('sbatch-variable'),
-        testOnly: { accepted: outcome === 'accepted', said: tidy(said) },
-        limits: submitLimits(answers.filter((answer) => answer.key === 'limit').map((answer) => answer.values), { account: option('account', 0), partition: option('partition', 1), qos: option('qos', 2) }),
-        attempt: Number(valuesOf('attempt')[0] ?? 1),
-        codeStaged: stagedDigest !== undefined,
-        ledger: parseLedger(all('ledger')),
-        ledgerLines: all('ledger').length,
-        cellsDone: Number(valuesOf('complete')[0] ?? 0),
-        queued: answers.some((answer) => answer.key === 'queued'),
-        manifest,
-    };
-}
-/** sbatch's own words without the program's name in front of each line. */
-function tidy(said) {
-    return said
-        .split('\n')
-        .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
-        .filter((line) => line !== '')
-        .join('; ');
-}
-
-// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
-var tar_stream = __nccwpck_require__(6118);
-;// CONCATENATED MODULE: external "node:stream/promises"
-const promises_namespaceObject = require("node:stream/promises");
-;// CONCATENATED MODULE: external "node:child_process"
-const external_node_child_process_namespaceObject = require("node:child_process");
-;// CONCATENATED MODULE: external "node:path"
-const external_node_path_namespaceObject = require("node:path");
-;// CONCATENATED MODULE: ./lib/experiment/git.js
-
-
-
-
-/** @returns stdout as bytes. @throws Problem with git's own words. */
-function git(repo, args, options = {}) {
-    return new Promise((resolve, reject) => {
-        (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
-            encoding: 'buffer',
-            maxBuffer: 1 << 30,
-            env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
-        }, (error, stdout, stderr) => {
-            if (error)
-                reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
-            else
-                resolve(stdout);
-        });
-    });
-}
-/** The stdout of a git command as a stream that fails when git does. */
-function gitStream(repo, args) {
-    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    const out = new external_node_stream_.PassThrough();
-    let said = '';
-    child.stderr.on('data', (chunk) => {
-        said = (said + chunk.toString()).slice(-4000);
-    });
-    // The end of its output is the end of the stream only once git has said that all is well.
-    child.stdout.pipe(out, { end: false });
-    child.on('error', (error) => out.destroy(error));
-    child.on('close', (code) => {
-        if (code === 0)
-            out.end();
-        else
-            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
-    });
-    // Nobody reads on: git must not wait for ever to be read.
-    out.on('close', () => child.kill());
-    return out;
-}
-async function hasCommit(repo, commit) {
-    try {
-        await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
-        return true;
-    }
-    catch {
-        return false;
-    }
-}
-/**
- * Makes sure the checkout holds the commit, fetching just it when it does not.
- * @param refs tried in turn after the commit itself, such as refs/pull/12/head
- * @param token goes to git through its environment, so that it is in no argument list
- * @throws Problem that says what to change in the workflow
- */
-async function ensureCommit(repo, commit, refs, token) {
-    try {
-        await git(repo, ['rev-parse', '--git-dir']);
-    }
-    catch (error) {
-        throw new Problem(`there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`);
-    }
-    if (await hasCommit(repo, commit))
-        return;
-    const environment = withToken(token);
-    let why = '';
-    for (const wanted of [commit, ...refs]) {
-        try {
-            await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
-            if (await hasCommit(repo, commit))
-                return;
-        }
-        catch (error) {
-            why = messageOf(error);
-        }
-    }
-    throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
-}
-/** Environment that lets git fetch with the token, so that it is in no argument list. */
-function withToken(token) {
-    if (token === '')
-        return {};
-    return {
-        GIT_CONFIG_COUNT: '1',
-        GIT_CONFIG_KEY_0: 'http.extraheader',
-        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
-    };
-}
-// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
-// remote no longer has goes.
-const REMOTE_REFS = 'refs/slurm-chain';
-/**
- * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
- * @param pullRequests whose heads are brought too, where the remote has them
- * @throws Problem when the remote cannot be reached
- */
-async function ensureHistory(repo, token, pullRequests = []) {
-    const environment = withToken(token);
-    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
-    const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
-    if (pullRequests.length > 0) {
-        const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
-        const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
-        refspecs.push(...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
-    }
-    await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
-}
-async function holdersOf(repo, commit) {
-    const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
-    const under = (kind) => refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
-    return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
-}
-/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
-async function commitsOf(repo, name) {
-    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
-    if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
-        return new Set();
-    for (const [ref, how] of [
-        [`${REMOTE_REFS}/tags/${name}`, ['--max-count=1']],
-        [`${REMOTE_REFS}/heads/${name}`, []],
-    ]) {
-        try {
-            await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
-        }
-        catch {
-            continue; // not this kind of ref
-        }
-        return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
-    }
-    return new Set();
-}
-/** First line of the commit's message. */
-async function subjectOf(repo, commit) {
-    return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
-}
-/** Every entry of the commit's tree, submodules and links included. */
-async function entriesAt(repo, commit) {
-    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
-    return listing
-        .split('\0')
-        .filter((line) => line !== '')
-        .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
-}
-/**
- * A path inside the repository in its one spelling.
- * @throws Problem for one that is absolute or leads out of it.
- */
-function repoPath(path) {
-    const normal = external_node_path_namespaceObject.posix.normalize(path.trim());
-    if (external_node_path_namespaceObject.posix.isAbsolute(normal) || normal === '..' || normal.startsWith('../') || normal === '.') {
-        throw new Problem(`'${path}' is not a path inside the repository; name the file from the top of the repository, such as configs/run.yaml`);
-    }
-    return normal;
-}
-/**
- * The text of a file at a commit.
- * @throws Problem when it is not there, or is a link or a folder.
- */
-async function fileAt(repo, commit, path) {
-    const normal = repoPath(path);
-    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
-    const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
-    if (entry === undefined)
-        throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
-    if (entry.startsWith('120000')) {
-        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
-    }
-    if (!entry.startsWith('100'))
-        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
-    return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
-}
-/** fileAt, or undefined when there is no such file. */
-async function optionalFileAt(repo, commit, path) {
-    const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
-    return listing.length === 0 ? undefined : fileAt(repo, commit, path);
-}
-
-;// CONCATENATED MODULE: ./lib/experiment/code.js
-
-
-
-
-
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
-const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
-/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
-async function codeOf(repo, commit, exclude) {
-    const open = () => gitStream(repo, [
-        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
-        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
-        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
-        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
-    ]);
-    const lfsPointers = [];
-    const listing = new TreeListing();
-    let bytes = 0;
-    const extract = tar_stream.extract();
-    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
-        for await (const chunk of source) {
-            bytes += chunk.length;
-            yield chunk;
-        }
-    }, extract);
-    const listed = (async () => {
-        for await (const entry of extract) {
-            const { name, type, linkname, mode } = entry.header;
-            const hash = (0,external_node_crypto_.createHash)('sha256');
-            let head = Buffer.alloc(0);
-            for await (const chunk of entry) {
-                hash.update(chunk);
-                if (head.length < LFS_POINTER.length)
-                    head = Buffer.concat([head, chunk]);
-            }
-            if (type === 'file') {
-                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
-                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
-                    lfsPointers.push(name);
-            }
-            else if (type === 'symlink')
-                listing.addLink(name, linkname ?? '');
-        }
-    })();
-    await Promise.all([reading, listed]);
-    const entries = await entriesAt(repo, commit);
-    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
-    return {
-        name: commit + left,
-        digest: listing.digest(),
-        bytes,
-        files: listing.files,
-        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
-        lfsPointers,
-        open,
-    };
-}
-/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
-class TreeListing {
-    #files = new Map();
-    #links = [];
-    #executables = [];
-    get files() {
-        return this.#files.size;
-    }
-    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
-    addFile(path, sha256, executable) {
-        refuseLineEnds(path);
-        this.#files.set(`./${path}`, sha256);
-        if (executable)
-            this.#executables.push(`exec ./${path}`);
-    }
-    addLink(path, target) {
-        refuseLineEnds(path + target);
-        this.#links.push(`link ./${path} -> ${target}`);
-    }
-    digest() {
-        const files = [...this.#files]
-            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
-            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
-        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
-        return (0,external_node_crypto_.createHash)('sha256')
-            .update(all.map((line) => `${line}\n`).join(''))
-            .digest('hex');
-    }
-}
-function sorted(lines) {
-    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-}
-function refuseLineEnds(name) {
-    if (/[\n\r]/.test(name))
-        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/stage.js
-
-
-
-
-
-
-
-/** The batch script as it is staged. */
-const JOB_SCRIPT = ['#!/bin/bash\n', RUNTIME.lock, RUNTIME.checkpoints, RUNTIME.journal, RUNTIME.job].join('');
-/**
- * Streams the commit's code into `code/{commit}`.
- * @param onProgress bytes sent so far
- * @param replace puts a copy that is there aside
- */
-async function stageCode(connection, cluster, places, code, onProgress, replace = false) {
-    let sent = 0;
-    const counted = new external_node_stream_.Transform({
-        transform(chunk, _encoding, done) {
-            sent += chunk.length;
-            onProgress(sent);
-            done(null, chunk);
-        },
-    });
-    // Ends both when either ends early, or git would wait for ever for somebody to read on.
-    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
-    await runChecked(connection, {
-        purpose: 'staging the code',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
-        data: counted,
-        deadlineSeconds: 3600,
-    });
-}
-/**
- * Puts configs and run script into `experiments/{EXPERIMENT_ID}` with a copy of the code.
- * @returns damaged when the staged code is no longer what was sent
- */
-async function stageExperiment(connection, cluster, places, experiment, code) {
-    const files = filesOf(experiment, places.save);
-    const answers = await runChecked(connection, {
-        purpose: 'staging the experiment',
-        parts: ['stage'],
-        prelude: cluster.prelude,
-        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.save)],
-        data: packed(files),
-        deadlineSeconds: 1800,
-    });
-    return answers.some((answer) => answer.key === 'damaged') ? 'damaged' : 'staged';
-}
-/** SHA-256 of the listing of these files; the cluster computes the same from what arrived. */
-function digestOf(files) {
-    const listing = new TreeListing();
-    for (const file of files) {
-        listing.addFile(file.path, (0,external_node_crypto_.createHash)('sha256').update(file.content).digest('hex'), file.executable === true);
-    }
-    return listing.digest();
-}
-function packed(files) {
-    const pack = tar_stream.pack();
-    for (const file of files)
-        pack.entry({ name: file.path, mode: file.executable ? 0o755 : 0o644, mtime: new Date(0) }, file.content);
-    pack.finalize();
-    return pack;
-}
-function nonce() {
-    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/submit.js
-
-
-
-
-
-
-/**
- * The transaction of src/runtime/submit.sh, in one round trip.
- * @param onAnswer progress: `submitted step cell job`, `note text`, `waiting holder`
- * @param signal stops between two submissions and takes back what was queued
- * @throws Unknown when the connection broke: what was queued is then released or taken back over there, and the next launch sees which
- */
-async function submit_submit(connection, cluster, order, onAnswer, signal) {
-    const { experiment, plan, places } = order;
-    const reply = await runProgram(connection, {
-        purpose: 'submitting',
-        parts: ['lock', 'change', 'submit'],
-        prelude: cluster.prelude,
-        calls: [
-            call('submit_begin', places.workdir, experiment.id, `${places.save}/${experiment.id}`, String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
-            call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
-            ...plan.submissions.map(stepCall),
-            call('submit_end', order.manifest, String(plan.submissions.length)),
-        ],
-        // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
-        deadlineSeconds: 900 + 120 * plan.submissions.length,
-        onAnswer,
-        signal,
-    });
-    const { answers } = reply;
-    const find = (key) => answers.find((answer) => answer.key === key)?.values;
-    const unknown = find('unknown');
-    if (unknown !== undefined)
-        throw new Unknown(`${connection.name}: ${unknown[0] ?? ''}. Nothing was released; the next launch settles what is there`);
-    const stuck = find('stuck');
-    if (stuck !== undefined)
-        return { kind: 'stuck', why: tidy(stuck[0] ?? ''), jobs: (stuck[1] ?? stuck[0] ?? '').split(' ') };
-    const refused = find('refused');
-    if (refused !== undefined)
-        return { kind: 'refused', why: tidy(refused[0] ?? '') };
-    const problem = find('problem');
-    if (problem !== undefined)
-        return { kind: 'refused', why: problem[0] ?? '' };
-    if (find('changed') !== undefined)
-        return { kind: 'changed' };
-    const alive = answers.filter((answer) => answer.key === 'alive');
-    if (alive.length > 0)
-        return { kind: 'alive', jobs: jobsOfRows(alive.map((answer) => answer.values[0] ?? '')) };
-    const held = find('held');
-    if (find('released') === undefined && held === undefined) {
-        throw new Unknown(`${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`);
-    }
-    const [cutAt, cutWhy = ''] = find('cut') ?? [];
-    const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
-    const kept = (step) => cut === undefined || step < cut.step;
-    const jobs = answers
-        .filter((answer) => answer.key === 'submitted')
-        .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
-        step: Number(step),
-        cell: cell === '' ? undefined : Number(cell),
-        job,
-        after: after.replaceAll(' ', ',') || undefined,
-        state: 'PENDING',
-    }))
-        .filter((job) => kept(job.step));
-    const wanted = plan.submissions.filter((submission) => kept(submission.step)).length;
-    if (jobs.length !== wanted) {
-        throw new Unknown(`${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`);
-    }
-    return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
-}
-function stepCall(submission) {
-    return call('submit_step', String(submission.step), submission.cell === undefined ? '' : String(submission.cell), submission.after === undefined ? '' : String(submission.after), submission.tag, ...Object.entries(submission.environment).map(([name, value]) => `${name}=${value}`), '--', ...submission.arguments);
-}
-/** Rows `base id|id|state|reason|dependency|name` of squeue, as queue_of in submit.sh prints them: one job each, by step. */
-function jobsOfRows(rows) {
-    const jobs = new Map();
-    for (const row of rows) {
-        const [job = '', , state = '', , dependency = '', name = ''] = row.split('|');
-        const [, step = '0', cell] = /\.s(\d+)(?:\.c(\d+))?$/.exec(name) ?? [];
-        // An array whose tasks differ shows several rows; one that runs says more than one that waits for its turn.
-        if (jobs.has(job) && state !== 'RUNNING')
-            continue;
-        jobs.set(job, {
-            step: Number(step),
-            cell: cell === undefined ? undefined : Number(cell),
-            job,
-            after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
-            state,
-        });
-    }
-    return [...jobs.values()].sort((a, b) => a.step - b.step || (a.cell ?? 0) - (b.cell ?? 0));
-}
-// With more jobs than this a line to copy finds them by name instead of listing them.
-const MOST_IDS = 12;
-/** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
-function commandsFor(places, id, jobs) {
-    const ids = [...new Set(jobs.map((job) => job.job))];
-    const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
-    if (ids.length > MOST_IDS) {
-        return {
-            queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
-            log,
-            cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
-        };
-    }
-    return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
-}
-
-;// CONCATENATED MODULE: ./lib/chain/journal.js
-const journal_EVENTS = ['start', 'end', 'done', 'stopped', 'left'];
-/** A line that is none says nothing here; an audit names it. */
-function parseJournal(lines) {
-    return lines.flatMap((line) => parseJournalLine(line) ?? []);
-}
-function parseJournalLine(line) {
-    let value;
-    try {
-        const parsed = JSON.parse(line);
-        if (typeof parsed !== 'object' || parsed === null)
-            return undefined;
-        value = parsed;
-    }
-    catch {
-        return undefined;
-    }
-    const text = (key) => (typeof value[key] === 'string' ? value[key] : undefined);
-    const number = (key) => (typeof value[key] === 'number' ? value[key] : undefined);
-    const [event, job, time] = [text('event'), text('job'), text('time')];
-    const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
-    if (event === undefined || !journal_EVENTS.includes(event) || job === undefined || time === undefined)
-        return undefined;
-    if (launch === undefined || step === undefined || cell === undefined)
-        return undefined;
-    return {
-        event: event,
-        launch,
-        step,
-        cell,
-        job,
-        restart: number('restart') ?? 0,
-        host: text('host') ?? '',
-        time,
-        resumeStep: number('resume_step'),
-        newestStep: number('newest_step'),
-        seconds: number('seconds'),
-        exit: number('exit'),
-        signal: text('signal'),
-        newCheckpoint: value['new_checkpoint'] === true,
-        complete: value['complete'] === true,
-        why: text('why'),
-    };
-}
-
-;// CONCATENATED MODULE: ./lib/cluster/survey.js
-
-
-
-
-
-/** @param minutes what counts as lately */
-async function listExperiments(connection, cluster, minutes) {
-    const answers = await runChecked(connection, {
-        purpose: 'listing the experiments',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('list_experiments', cluster.workdir, String(minutes))],
-        deadlineSeconds: 300,
-    });
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const rows = all('queue').map(([row = '']) => queueRow(row));
-    const heads = all('head').flatMap(([, text = '']) => survey_headOf(text) ?? []);
-    return {
-        workdir: all('workdir')[0]?.[0] ?? '',
-        heads,
-        queued: new Set(rows.map((row) => row.name.replace(/\.l\d+-[0-9a-f]+\.s\d+(\.c\d+)?$/, ''))),
-        recent: new Set(all('recent').map(([id = '']) => id)),
-        queue: all('queue-unknown').length > 0 ? undefined : rows,
-        now: Number(all('now')[0]?.[0] ?? 0),
-    };
-}
-/** @param paths each a save.path, an experiment's directory under one, or anything inside that; may start with ~/ or $NAME/ */
-async function listRecords(connection, cluster, paths) {
-    const answers = await runChecked(connection, {
-        purpose: 'listing the records beside checkpoints',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('list_records', ...paths)],
-        deadlineSeconds: 300,
-    });
-    const values = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    return {
-        places: values('place').map(([path = '']) => path),
-        heads: values('head').flatMap(([, text = '']) => survey_headOf(text) ?? []),
-    };
-}
-/** @param ids each with the path of the manifest beside its checkpoints, or '' */
-async function survey(connection, cluster, ids) {
-    const answers = await runChecked(connection, {
-        purpose: 'looking at experiments',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [
-            call('expand_path', 'workdir', cluster.workdir),
-            'WORKDIR=$EXPANDED',
-            ...[...ids].map(([id, copy]) => call('look_at', id, copy)),
-            'ask_accounting',
-        ],
-        deadlineSeconds: 600,
-    });
-    const groups = [];
-    for (const answer of answers) {
-        if (answer.key === 'experiment')
-            groups.push({ id: answer.values[0] ?? '', answers: [] });
-        else
-            groups.at(-1)?.answers.push(answer);
-    }
-    const experiments = [];
-    const missing = [];
-    for (const group of groups) {
-        try {
-            experiments.push(surveyedOf(group.id, group.answers, cluster));
-        }
-        catch (error) {
-            missing.push(messageOf(error));
-        }
-    }
-    const users = new Map(answers.filter((answer) => answer.key === 'user').map(({ values: [uid = '', name = ''] }) => [uid, name]));
-    const accounting = answers.filter((answer) => answer.key === 'accounting').map(({ values: [row = ''] }) => accountRow(row, users));
-    return { experiments, missing, accounting: answers.some((answer) => answer.key === 'accounting-unknown') ? undefined : accounting };
-}
-/** The last bytes of some logs of an experiment by file name, without the secrets its jobs were given. */
-async function tailLogs(connection, cluster, id, files, bytes) {
-    const answers = await runChecked(connection, {
-        purpose: 'reading logs',
-        parts: ['checkpoints', 'survey'],
-        prelude: cluster.prelude,
-        calls: [call('expand_path', 'workdir', cluster.workdir), 'WORKDIR=$EXPANDED', call('tail_logs', id, String(bytes), ...files)],
-        deadlineSeconds: 120,
-    });
-    return new Map(answers.filter((answer) => answer.key === 'log').map(({ values: [file = '', text = ''] }) => [file, text.replace(/^\uFFFD+/, '')]));
-}
-function surveyedOf(id, answers, cluster) {
-    const all = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const [file, text] = all('manifest')[0] ?? [];
-    if (file === undefined || text === undefined)
-        throw new Problem(`there is no manifest of ${id} on ${cluster.name}`);
-    const journals = new Map();
-    for (const [cell = '', line = ''] of all('journal'))
-        journals.set(Number(cell), [...(journals.get(Number(cell)) ?? []), line]);
-    return {
-        manifest: parseManifest(text, `${file} on ${cluster.name}`),
-        ledger: parseLedger(all('ledger').map(([line = '']) => line)),
-        journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
-        cells: new Map(all('cell').map(([cell = '', newest = '', step = '', savedAt = '', complete = '']) => [
-            Number(cell),
-            {
-                newest: newest || undefined,
-                newestStep: step === '' ? undefined : Number(step),
-                savedAt: savedAt === '' ? undefined : Number(savedAt),
-                completeFile: complete !== '',
-            },
-        ])),
-    };
-}
-function survey_headOf(text) {
-    try {
-        const head = JSON.parse(text);
-        return typeof head?.id === 'string' &&
-            typeof head.commit === 'string' &&
-            typeof head.name === 'string' &&
-            Array.isArray(head.pullRequests) &&
-            Array.isArray(head.overrides) &&
-            Array.isArray(head.chain)
-            ? head
-            : undefined;
-    }
-    catch {
-        return undefined; // a closer look at this one says what is wrong with it
-    }
-}
-function queueRow(row) {
-    const [job = '', cells = '', state = '', reason = '', start = '', node = '', dependency = '', name = ''] = row.split('|');
-    return { job, cells: tasksOf(cells), state, reason, start: secondsOf(start), node, dependency, name };
-}
-function accountRow(row, users) {
-    const [id = '', name = '', state = '', exit = '', start = '', end = '', node = ''] = row.split('|');
-    const [job = '', cells = ''] = id.split('_');
-    const by = /^CANCELLED by (\d+)/.exec(state)?.[1];
-    return {
-        job,
-        cells: tasksOf(cells.replace(/[[\]]/g, '')),
-        name,
-        state: state.replace(/ by \d+$/, ''),
-        by: by === undefined ? undefined : users.get(by) || `user ${by}`,
-        exit,
-        start: secondsOf(start),
-        end: secondsOf(end),
-        node,
-    };
-}
-function secondsOf(text) {
-    return /^\d+$/.test(text) && text !== '0' ? Number(text) : undefined;
-}
-/** Task numbers of `3`, `0-7%4`, `1,5-6`, `0-10:2` (squeue(1), %K; sbatch(1), --array). */
-function tasksOf(text) {
-    return text
-        .replace(/%\d+$/, '')
-        .split(',')
-        .flatMap((part) => {
-        const [, from, to = from, stride = '1'] = /^(\d+)(?:-(\d+))?(?::(\d+))?$/.exec(part.trim()) ?? [];
-        if (from === undefined)
-            return [];
-        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
-        return Array.from({ length: Math.min(Math.max(length, 0), 5_000_000) }, (_, index) => Number(from) + index * Number(stride));
-    });
-}
-
-;// CONCATENATED MODULE: ./lib/commands/command.js
-
-
-
-/** What a report says of an experiment whatever the command was. */
-function reportBasis(manifest) {
-    const [first] = manifest.launches;
-    const steps = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-    return {
-        id: manifest.id,
-        name: manifest.name,
-        commit: manifest.commit,
-        subject: manifest.subject,
-        path: manifest.path,
-        overrides: [...manifest.overrides, ...manifest.chain],
-        cluster: manifest.cluster || undefined,
-        slurm: manifest.slurm,
-        cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
-        steps,
-        gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, steps),
-        places: { experiment: experimentDirectory({ workdir: manifest.workdir, save: '' }, manifest.id), checkpoints: manifest.save },
-        wandb: manifest.wandb ?? undefined,
-        launcher: {
-            actor: first?.actor ?? '',
-            runUrl: first?.runUrl ?? '',
-            repository: manifest.repository,
-            at: first?.at ?? '',
-            pullRequest: first?.pullRequest,
-        },
-        later: manifest.launches.slice(1),
-        pullRequests: manifest.pullRequests,
-    };
-}
-/** The exact calls, for a report. */
-function submissionsOf(plan) {
-    return plan.submissions.map(({ step, cell, environment, arguments: args }) => ({ step, cell, environment, arguments: args }));
-}
-/** What a person should know about the code that goes to the cluster. */
-function notesOnCode(code) {
-    const some = (paths) => `${paths.slice(0, 3).join(', ')}${paths.length > 3 ? ', …' : ''}`;
-    return [
-        ...(code.submodules.length > 0
-            ? [
-                `${count(code.submodules.length, 'submodule')} of the commit (${some(code.submodules)}) will be empty on the cluster: git archive does not hold them.`,
-            ]
-            : []),
-        ...(code.lfsPointers.length > 0
-            ? [
-                `${count(code.lfsPointers.length, 'file')} of the commit (${some(code.lfsPointers)}) are Git LFS pointers, not their content. Fetch such data in setup: or keep it on the cluster.`,
-            ]
-            : []),
-    ];
-}
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
-function notesOnSettings(experiment, secrets) {
-    const { slurm, env, chain } = experiment.settings;
-    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
-    return [
-        ...(slurm.has('job-name')
-            ? ['slurm.job-name is not used: a job is named after its experiment, launch and step, and is found by that name.']
-            : []),
-        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
-            ? ['n_steps is not set, so a step knows that training is complete only from a file COMPLETE in its CHECKPOINT_DIR.']
-            : []),
-        ...(mode === 'offline'
-            ? [
-                `W&B is offline: every step leaves a folder offline-run-*-${experiment.id}-{cell} of its own, ${experiment.cells.length} × ${chain.nJobs} in all, and the run is whole once they are synced in the order they were made: wandb sync wandb/offline-run-*`,
-            ]
-            : []),
-    ];
-}
-
-;// CONCATENATED MODULE: ./lib/commands/status.js
-
-
-
-
-
-
-// What a comment has room for, and what a person reads.
-const LOGS_SHOWN = 3;
-const LOG_BYTES = 3000;
-/**
- * Looks at experiments that are on a cluster: one squeue call (in the listing) and one sacct call however many they are.
- * @param ids each with the path of the manifest beside its checkpoints, or ''
- * @param secrets values that must not be shown
- */
-async function status_status(connection, cluster, listing, ids, secrets) {
-    const seen = await survey(connection, cluster, ids);
-    const reports = [];
-    for (const experiment of seen.experiments) {
-        const chain = chainStatus(experiment, seen, listing);
-        const logs = await logsOf(connection, cluster, experiment.manifest.id, chain, [...secrets]);
-        reports.push(reportOf(experiment, chain, logs));
-    }
-    return { reports, problems: seen.missing };
-}
-/** The status of what a launch has just made or met; a look that fails hides nothing of the launch. */
-async function withStatus(connection, cluster, report) {
-    try {
-        const listing = await listExperiments(connection, cluster, 0);
-        const seen = await survey(connection, cluster, new Map([[report.id, '']]));
-        const [experiment] = seen.experiments;
-        if (experiment === undefined)
-            return report;
-        const chain = chainStatus(experiment, seen, listing);
-        // What there was before an extension belongs to the chain as well.
-        const commands = report.commands && commandsFor(placesOf(experiment.manifest), report.id, aliveJobs(chain));
-        return { ...report, commands, status: chain };
-    }
-    catch (error) {
-        return { ...report, notes: [...report.notes, `What became of the jobs could not be looked at: ${messageOf(error)}`] };
-    }
-}
-function chainStatus(experiment, seen, listing) {
-    return statusOf({
-        manifest: experiment.manifest,
-        steps: stepsOf(experiment, listing.now),
-        cancelled: new Map(experiment.ledger
-            .filter((line) => line.event === 'cancelled' && (line.by !== undefined || line.why !== undefined))
-            .map((line) => [line.job, line.why ?? line.by?.split(' ')[0] ?? ''])),
-        journals: experiment.journals,
-        cells: experiment.cells,
-        records: { queue: listing.queue, accounting: seen.accounting },
-        now: listing.now,
-    });
-}
-/** The steps of the ledger up to when squeue was asked; where that went with a purged workdir, those the journals name. */
-function stepsOf({ ledger, journals }, asked) {
-    // What was queued since squeue was asked would seem to be gone.
-    if (ledger.length > 0)
-        return releasedSteps(ledger)
-            .filter((line) => line.time === undefined || line.time <= asked)
-            .map(stepOfLine);
-    const lines = [...journals.values()].flat();
-    const steps = new Map(lines.map((line) => [line.job, { step: line.step, cell: undefined, job: line.job, after: undefined, tag: '' }]));
-    return [...steps.values()];
-}
-function stepOfLine({ step, cell, job, after, tag }) {
-    return { step: step ?? 0, cell, job, after: after?.replaceAll(' ', ',') || undefined, tag: tag ?? '' };
-}
-async function logsOf(connection, cluster, id, chain, secrets) {
-    const files = chain.cells
-        .filter((cell) => cell.failed)
-        .flatMap((cell) => cell.log ?? [])
-        .slice(0, LOGS_SHOWN);
-    if (files.length === 0)
-        return [];
-    const tails = await tailLogs(connection, cluster, id, files, LOG_BYTES);
-    return [...tails].map(([file, text]) => ({ file, text: withoutSecrets(text, secrets) }));
-}
-/** Values of a character or two are no secrets, and taking them out would leave nothing to read. */
-function withoutSecrets(text, secrets) {
-    return secrets
-        .flatMap((secret) => secret.split(/\r?\n/))
-        .map((secret) => secret.trim())
-        .filter((secret) => secret.length >= 4)
-        .sort((a, b) => b.length - a.length) // one may be a part of another
-        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
-}
-function reportOf({ manifest }, chain, logs) {
-    const jobs = aliveJobs(chain);
-    return {
-        ...reportBasis(manifest),
-        command: 'status',
-        state: chain.state,
-        submissions: [],
-        jobs,
-        commands: jobs.length > 0 ? commandsFor(placesOf(manifest), manifest.id, jobs) : undefined,
-        status: chain,
-        logs,
-        notes: [],
-    };
-}
-function aliveJobs(chain) {
-    return chain.steps.filter((step) => step.alive).map(({ step, cell, job, after }) => ({ step, cell, job, after, state: '' }));
-}
-function placesOf(manifest) {
-    return { workdir: manifest.workdir, save: manifest.save };
-}
-
 ;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
 
 
@@ -78501,196 +75516,2057 @@ function hopOf(text, defaultUser, field) {
     return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
 }
 
-;// CONCATENATED MODULE: ./lib/chain/accounting.js
+;// CONCATENATED MODULE: ./lib/repo/commit-id.js
+/** Is this a whole commit id: 40 lowercase hex digits? */
+function isCommitId(text) {
+    return /^[0-9a-f]{40}$/.test(text);
+}
+/** A commit id as people read it, 12 digits. */
+function shortId(commit) {
+    return commit.slice(0, 12);
+}
 
-/** Clocks of nodes and file servers differ, and the last write of a task may come after it wrote down its end. Seconds. */
-const SLACK_SECONDS = 300;
-/**
- * Which task wrote which checkpoint of a cell, and what does not fit.
- *
- * A task accounts for the numbers its `end` line names; a task without an end (killed, which is normal) for those above
- * what it resumed from that the next line found. Of the last one, when it has no end, nothing is known but that numbers go
- * up: it accounts for everything above.
- * @param endOf when Slurm's accounting says a task without an end stopped, seconds since 1970, by task id
- */
-function accountFor(record, endOf = new Map()) {
-    const { lines, gaps, notes } = checkedLines(record);
-    const tasks = [];
-    let open;
-    // What the last line that says so left as the newest one.
-    let newest;
-    for (const line of lines) {
-        const found = runsOf(line.value['found']);
-        const resume = line.event === 'start' ? numberOf(line.value['resume_step']) : undefined;
-        if (open !== undefined && (line.event === 'start' || found !== undefined)) {
-            const { resumeStep } = open;
-            const mine = (found ?? (resume === undefined ? [] : [{ first: resumeStep + 1, last: resume, stride: 1 }]))
-                .map((run) => above(run, resumeStep))
-                .filter((run) => run !== undefined);
-            tasks.push({ ...open, outcome: 'killed', ended: line.time, saved: mine });
-            newest = { step: Math.max(resumeStep, ...mine.map((run) => run.last)), line: line.number };
-            open = undefined;
-        }
-        if (line.event === 'start') {
-            if (resume === undefined) {
-                gaps.push(`line ${line.number} of its journal does not say what it resumed from`);
-                continue;
-            }
-            if (newest !== undefined && resume !== newest.step) {
-                gaps.push(`line ${line.number} of its journal resumes from ${stepName(resume)}, and line ${newest.line} leaves ${stepName(newest.step)} as the newest checkpoint`);
-            }
-            else if (newest === undefined && resume >= 0) {
-                gaps.push(`line ${line.number} of its journal resumes from ${stepName(resume)}, which nobody before it has saved`);
-            }
-            open = { ...nameOf(line), started: line.time, ended: undefined, outcome: 'open', resumeStep: resume, saved: [] };
-            newest = { step: resume, line: line.number };
-        }
-        else if (line.event === 'end') {
-            const last = numberOf(line.value['newest_step']);
-            const name = nameOf(line);
-            if (open === undefined || open.task !== name.task || open.restart !== name.restart || last === undefined) {
-                gaps.push(`line ${line.number} of its journal is the end of job ${taskName(name, record.cell)}, whose start is not on record`);
-                continue;
-            }
-            const saved = runsOf(line.value['saved']) ?? (last > open.resumeStep ? [{ first: open.resumeStep + 1, last, stride: 1 }] : []);
-            tasks.push({ ...open, outcome: 'ended', ended: line.time, saved });
-            newest = { step: last, line: line.number };
-            open = undefined;
-        }
-    }
-    if (open !== undefined) {
-        const ended = endOf.get(open.task);
-        tasks.push({ ...open, ended, outcome: ended === undefined ? 'open' : 'killed' });
-        notes.push(`cell ${record.cell}: job ${taskName(open, record.cell)} has a start and no end on record: ${ended === undefined ? 'it is running or was killed' : 'it was killed'}; what is newer than ${stepName(open.resumeStep)} is taken for its own`);
-    }
-    return { cell: record.cell, ...attribute(record, tasks, notes), gaps, notes, lines: lines.map(nameOf) };
+// EXTERNAL MODULE: ./node_modules/bottleneck/light.js
+var light = __nccwpck_require__(3251);
+;// CONCATENATED MODULE: ./node_modules/@octokit/plugin-retry/dist-bundle/index.js
+// pkg/dist-src/version.js
+var plugin_retry_dist_bundle_VERSION = "0.0.0-development";
+
+// pkg/dist-src/error-request.js
+function isRequestError(error) {
+  return error.request !== void 0;
 }
-function attribute(record, tasks, notes) {
-    const byTask = tasks.map((task) => ({ task, holds: membership(task.saved), checkpoints: [] }));
-    const unaccounted = [];
-    const halves = [];
-    const later = [];
-    const touched = [];
-    const last = tasks.at(-1);
-    // Nothing on record says what the last task saved when it did not come to its end.
-    const free = last !== undefined && last.outcome !== 'ended' && last.saved.length === 0 ? last : undefined;
-    for (const checkpoint of record.checkpoints.toSorted((a, b) => a.number - b.number)) {
-        if (!checkpoint.complete) {
-            halves.push(checkpoint);
-            continue;
-        }
-        // A number that was saved twice is the later task's.
-        const index = byTask.findLastIndex((one) => one.holds(checkpoint.number) || (one.task === free && checkpoint.number > free.resumeStep));
-        const owner = byTask[index];
-        if (owner === undefined) {
-            unaccounted.push({ checkpoint, why: tasks.length === 0 ? 'no task is on record' : 'no task on record has saved it' });
-            continue;
-        }
-        const within = (task, time) => time >= task.started - SLACK_SECONDS && time <= (task.ended ?? Number.POSITIVE_INFINITY) + SLACK_SECONDS;
-        if (within(owner.task, checkpoint.modified)) {
-            if (!byTask.slice(index).some(({ task }) => within(task, checkpoint.touched)))
-                touched.push(checkpoint);
-        }
-        else if (byTask.slice(index + 1).some(({ task }) => within(task, checkpoint.modified)))
-            later.push(checkpoint);
-        else {
-            unaccounted.push({
-                checkpoint,
-                why: `it was last written at ${timeText(checkpoint.modified)}, and job ${taskName(owner.task, record.cell)}, which has saved this number, ran from ${timeText(owner.task.started)} to ${owner.task.ended === undefined ? 'now' : timeText(owner.task.ended)}`,
-            });
-            continue;
-        }
-        owner.checkpoints.push(checkpoint);
-    }
-    const say = (entries, what) => {
-        if (entries.length > 0)
-            notes.push(`cell ${record.cell}: ${namesOf(entries)} ${what}`);
-    };
-    say(halves, 'not complete; nothing resumes from an incomplete one');
-    say(later, 'written to again by a later task of the chain');
-    say(touched, `renamed, given other rights or copied in with its times after the job that saved ${touched.length === 1 ? 'it' : 'them'} had ended; what is inside may be another`);
-    return { tasks: byTask.map(({ task, checkpoints }) => ({ task, checkpoints })), unaccounted };
+async function errorRequest(state, octokit, error, options) {
+  if (!isRequestError(error) || !error?.request.request) {
+    throw error;
+  }
+  if (error.status >= 400 && !state.doNotRetry.includes(error.status)) {
+    const retries = options.request.retries != null ? options.request.retries : state.retries;
+    const retryAfter = Math.pow((options.request.retryCount || 0) + 1, 2);
+    throw octokit.retry.retryRequest(error, retries, retryAfter);
+  }
+  throw error;
 }
-/** The lines of a journal, with what is wrong with them as lines. */
-function checkedLines(record) {
-    const gaps = [];
-    const notes = [];
-    const lines = [];
-    const texts = record.journal ?? [];
-    const whole = record.cut ? texts.slice(0, -1) : texts;
-    if (record.cut)
-        notes.push(`cell ${record.cell}: the last line of its journal is half-written; its task was killed over it, or is writing it`);
-    const sums = new Set();
-    let previous = '';
-    for (const [index, text] of whole.entries()) {
-        const number = index + 1;
-        const match = /^(.*),"sum":"([0-9a-f]{16})"\}$/s.exec(text);
-        const sum = match?.[2] ?? '';
-        if (match === null)
-            gaps.push(`line ${number} of its journal has no sum`);
-        else if (sumOf(previous, `${match[1]}}`) !== sum) {
-            gaps.push(`line ${number} of its journal does not go with its sum: it was edited, or a line before it was edited, put in or taken out`);
+
+// pkg/dist-src/wrap-request.js
+
+
+async function wrapRequest(state, octokit, request, options) {
+  const limiter = new light();
+  limiter.on("failed", function(error, info) {
+    const maxRetries = ~~error.request.request?.retries;
+    const after = ~~error.request.request?.retryAfter;
+    options.request.retryCount = info.retryCount + 1;
+    if (maxRetries > info.retryCount) {
+      return after * state.retryAfterBaseValue;
+    }
+  });
+  return limiter.schedule(
+    requestWithGraphqlErrorHandling.bind(null, state, octokit, request),
+    options
+  );
+}
+async function requestWithGraphqlErrorHandling(state, octokit, request, options) {
+  const response = await request(options);
+  if (response.data && response.data.errors && response.data.errors.length > 0 && /Something went wrong while executing your query/.test(
+    response.data.errors[0].message
+  )) {
+    const error = new RequestError(response.data.errors[0].message, 500, {
+      request: options,
+      response
+    });
+    return errorRequest(state, octokit, error, options);
+  }
+  return response;
+}
+
+// pkg/dist-src/index.js
+function retry(octokit, octokitOptions) {
+  const state = Object.assign(
+    {
+      enabled: true,
+      retryAfterBaseValue: 1e3,
+      doNotRetry: [400, 401, 403, 404, 410, 422, 451],
+      retries: 3
+    },
+    octokitOptions.retry
+  );
+  const retryPlugin = {
+    retry: {
+      retryRequest: (error, retries, retryAfter) => {
+        error.request.request = Object.assign({}, error.request.request, {
+          retries,
+          retryAfter
+        });
+        return error;
+      }
+    }
+  };
+  if (state.enabled) {
+    octokit.hook.error("request", errorRequest.bind(null, state, retryPlugin));
+    octokit.hook.wrap("request", wrapRequest.bind(null, state, retryPlugin));
+  }
+  return retryPlugin;
+}
+retry.VERSION = plugin_retry_dist_bundle_VERSION;
+
+
+;// CONCATENATED MODULE: ./lib/action/github.js
+
+
+
+/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
+function apiWith(token) {
+    return getOctokit(token, {}, retry);
+}
+/** What went wrong, with the likely cause for the answers people meet. */
+function explained(error, what, permission) {
+    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+    const message = messageOf(error);
+    const hint = status === 401
+        ? '; the github-token is not valid (any more)'
+        : status === 403 && /resource not accessible/i.test(message)
+            ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
+            : status === 404
+                ? `; is the token one for this repository, with 'permissions: ${permission}'?`
+                : '';
+    return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
+}
+/** @throws Problem unless each of them may write to the repository */
+async function requireWrite(api, name, actors) {
+    for (const username of actors) {
+        let permission;
+        try {
+            permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
         }
-        previous = sum;
-        sums.add(sum);
-        const line = lineOf(text, number);
-        if (line === undefined)
-            gaps.push(`line ${number} of its journal cannot be read`);
-        else if (line.value['cell'] !== record.cell)
-            gaps.push(`line ${number} of its journal is of cell ${JSON.stringify(line.value['cell'])}`);
-        else
-            lines.push(line);
+        catch (error) {
+            throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
+        }
+        // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
+        if (permission !== 'admin' && permission !== 'write') {
+            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`);
+        }
     }
-    if (record.head !== undefined && record.head !== '' && !sums.has(record.head)) {
-        gaps.push(record.journal === undefined
-            ? 'its journal is gone'
-            : 'the line that was the last one of its journal when the last task let go of the cell is not in it: lines were taken out or edited');
-    }
-    return { lines, gaps, notes };
 }
-/** The sum a line must have, as src/runtime/journal.sh makes it. @param line as it is without its sum */
-function sumOf(previous, line) {
-    return (0,external_node_crypto_.createHash)('sha256')
-        .update(previous + line)
-        .digest('hex')
-        .slice(0, 16);
-}
-function lineOf(text, number) {
-    let value;
+/** The head commit of a pull request as it is now, and whether that is in another repository. */
+async function pullRequestHead(api, name, number) {
     try {
-        value = JSON.parse(text);
+        const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
+        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
+    }
+    catch (error) {
+        throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Paths that a pull request adds or changes. */
+async function changedFiles(api, name, number) {
+    try {
+        const files = await api.paginate(api.rest.pulls.listFiles, { ...name, pull_number: number, per_page: 100 });
+        return files.filter((file) => file.status !== 'removed').map((file) => file.filename);
+    }
+    catch (error) {
+        throw explained(error, `listing the files of pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Numbers of the open pull requests that contain a commit. */
+async function pullRequestsWith(api, name, commit) {
+    try {
+        const { data } = await api.rest.repos.listPullRequestsAssociatedWithCommit({ ...name, commit_sha: commit });
+        return data.filter((pull) => pull.state === 'open').map((pull) => pull.number);
+    }
+    catch (error) {
+        throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
+    }
+}
+/** Takes a label off; one that is gone already is fine. */
+async function removeLabel(api, name, number, label) {
+    try {
+        await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
+    }
+    catch (error) {
+        const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+        if (status !== 404)
+            throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+    }
+}
+/** A receipt under a comment. */
+async function react(api, name, comment, content) {
+    try {
+        await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
+    }
+    catch (error) {
+        throw explained(error, 'reacting to a comment', 'pull-requests: write');
+    }
+}
+// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
+const LONGEST_DESCRIPTION = 140;
+/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
+async function setCommitStatus(api, name, sha, status) {
+    const { context, state, url } = status;
+    const letters = [...status.description];
+    const description = letters.length > LONGEST_DESCRIPTION ? `${letters.slice(0, LONGEST_DESCRIPTION - 1).join('')}…` : status.description;
+    try {
+        const { data } = await api.rest.repos.getCombinedStatusForRef({ ...name, ref: sha, per_page: 100 });
+        const newest = data.statuses.find((one) => one.context === context);
+        if (newest?.state === state && newest.description === description && (newest.target_url ?? '') === url)
+            return;
+        await api.rest.repos.createCommitStatus({ ...name, sha, context, state, description, ...(url === '' ? {} : { target_url: url }) });
+    }
+    catch (error) {
+        throw explained(error, `setting the status ${context}`, 'statuses: write');
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/action/request.js
+
+
+
+/**
+ * What an event asks for, or why it asks for nothing.
+ * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that does not exist
+ */
+function requestOf(context, inputs) {
+    const payload = record(context.payload);
+    const pull = record(payload['pull_request']);
+    if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0)
+        return ofPullRequest(context, inputs, payload, pull);
+    if (context.eventName === 'issue_comment')
+        return ofComment(context, inputs, payload);
+    const isSchedule = context.eventName === 'schedule';
+    if (!isSchedule && ['launch', 'plan', 'restart'].includes(inputs.command) && inputs.config === '') {
+        throw new Problem(`the event ${context.eventName} names no experiment. Give the input config a path such as configs/run.yaml, or a name`);
+    }
+    if (!isCommitId(context.sha))
+        throw new Problem(`GITHUB_SHA is '${context.sha}', which is not a commit id`);
+    const request = {
+        commit: context.sha,
+        refs: [],
+        pullRequest: inputs.pr === undefined ? undefined : { number: inputs.pr, head: undefined, isFork: false },
+        label: undefined,
+        comment: undefined,
+        actors: unique(context.actors),
+        ...askedByInputs(inputs),
+    };
+    // Nobody asks on a schedule, so it only looks.
+    return isSchedule ? { ...request, command: inputs.command === 'audit' ? 'audit' : 'status', actors: [] } : request;
+}
+function askedByInputs(inputs) {
+    return {
+        command: inputs.command,
+        experiment: inputs.config || undefined,
+        target: inputs.target || inputs.config || undefined,
+        job: inputs.job,
+        cell: inputs.cell,
+        overrides: inputs.overrides,
+    };
+}
+/** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request */
+function ofPullRequest(context, inputs, payload, pull) {
+    const head = record(pull['head']);
+    const number = Number(pull['number']);
+    const commit = String(head['sha']);
+    const action = String(payload['action'] ?? '');
+    const headRepo = record(head['repo'])['id'];
+    const baseRepo = record(record(pull['base'])['repo'])['id'];
+    const request = {
+        commit,
+        refs: [`refs/pull/${number}/head`],
+        pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
+        comment: undefined,
+        actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
+    };
+    if (action === 'closed' && inputs.command === 'cancel') {
+        // Only a workflow that passes `command: cancel` for this event cancels the chains of a closed pull request.
+        return request.pullRequest.isFork
+            ? { nothing: 'chains of a pull request from a fork are cancelled by hand, because its configuration cannot be trusted' }
+            : { ...request, ...askedOf('cancel', ''), label: undefined };
+    }
+    if (action !== 'labeled')
+        return { nothing: `the event ${context.eventName} ${action} asks for nothing` };
+    // Only the label of this event counts, because every label starts a workflow run of its own.
+    return ofLabel(String(record(payload['label'])['name'] ?? ''), request, inputs, pull['labels']);
+}
+function ofLabel(label, request, inputs, labels) {
+    const launch = /^launch(?::\s*(.+))?$/.exec(label);
+    if (launch !== null) {
+        const experiment = launch[1]?.trim() ?? (inputs.config || undefined);
+        const overrides = withLength(inputs.overrides, labels);
+        return { ...request, ...askedByInputs(inputs), label, experiment, target: undefined, overrides };
+    }
+    const [, command, rest = ''] = /^chain:\s*(status|extend|cancel|audit)(?:[:=\s]+(.*))?$/.exec(label) ?? [];
+    if (command === 'status' || command === 'extend' || command === 'cancel' || command === 'audit') {
+        return { ...request, ...askedOf(command, rest), label };
+    }
+    return { nothing: `the label '${label}' is not launch, launch:<experiment> or chain:status|extend|cancel|audit` };
+}
+/** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#issue_comment */
+function ofComment(context, inputs, payload) {
+    const issue = record(payload['issue']);
+    const comment = record(payload['comment']);
+    if (payload['action'] !== 'created')
+        return { nothing: 'only new comments are commands' };
+    if (issue['pull_request'] === undefined || issue['pull_request'] === null) {
+        return { nothing: 'the comment is on an issue, not on a pull request' };
+    }
+    const asked = commandOfComment(String(comment['body'] ?? ''));
+    if (asked === undefined)
+        return { nothing: 'the comment is not a command' };
+    const number = Number(issue['number']);
+    const isOverridden = (override) => asked.overrides.some((other) => other.path === override.path);
+    return {
+        ...asked,
+        // The overrides of the workflow apply to every launch.
+        overrides: [...inputs.overrides.filter((override) => !isOverridden(override)), ...asked.overrides],
+        commit: undefined,
+        refs: [`refs/pull/${number}/head`],
+        pullRequest: { number, head: undefined, isFork: undefined },
+        label: undefined,
+        comment: Number(comment['id']),
+        actors: unique([String(record(comment['user'])['login'] ?? ''), String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
+    };
+}
+/** A label `chain:<N>` on the pull request sets the length. */
+function withLength(overrides, labels) {
+    const lengths = (Array.isArray(labels) ? labels : [])
+        .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
+        .filter((value) => value !== undefined && !/^(status|extend|cancel|audit)\b/.test(value));
+    const [length, ...others] = new Set(lengths);
+    if (length === undefined)
+        return overrides;
+    if (others.length > 0) {
+        throw new Problem(`the pull request has labels for several lengths: chain:${length} and chain:${others.join(', chain:')}. Keep one of them`);
+    }
+    if (!/^[1-9]\d*$/.test(length)) {
+        throw new Problem(`the label 'chain:${length}' sets no length. It must be a whole number from 1, such as chain:4`);
+    }
+    if (overrides.some((override) => override.path === 'chain.n_jobs'))
+        return overrides;
+    return [...overrides, { path: 'chain.n_jobs', value: length, mayAdd: true }];
+}
+function record(value) {
+    return typeof value === 'object' && value !== null ? value : {};
+}
+function unique(values) {
+    return [...new Set(values.filter((value) => value !== ''))];
+}
+/** Was the pull request closed? Then nobody asked, and most pull requests have nothing in the queue. */
+function isClosing({ pullRequest, label, command }) {
+    return command === 'cancel' && pullRequest?.head !== undefined && label === undefined;
+}
+
+;// CONCATENATED MODULE: ./lib/action/context.js
+
+
+
+
+
+
+
+
+/** Everything a command needs, from the inputs, the event and the checkout. */
+async function contextOf(api, name, inputs, request, signal) {
+    const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd(), token: inputs.token };
+    const commit = await commitOf(api, name, request, inputs.allowForks);
+    await ensureCommit(repo, commit, request.refs);
+    const number = request.pullRequest?.number;
+    return {
+        repo,
+        commit,
+        config: await repoConfigAt(repo, commit),
+        credentials: hasKey(inputs) ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined,
+        secrets: inputs.secrets,
+        hidden: hiddenValues(inputs),
+        launcher: {
+            actor: request.actors[0] ?? '',
+            runUrl: runUrl(name),
+            repository: `${name.owner}/${name.repo}`,
+            pullRequest: number,
+            at: new Date().toISOString(),
+        },
+        pullRequest: number === undefined ? undefined : pullRequestOf(api, name, request, number, commit),
+        keepPartial: inputs.keepPartial,
+        strict: inputs.strict,
+        log,
+        signal,
+    };
+}
+const log = {
+    info: (line) => info(line),
+    warning: (line) => warning(line),
+    group: (title, act) => group(title, act),
+};
+function hasKey(inputs) {
+    return inputs.sshKey.trim() !== '';
+}
+/** Values that must never be shown. */
+function hiddenValues(inputs) {
+    return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
+}
+function pullRequestOf(api, name, request, number, commit) {
+    const { head, isFork } = request.pullRequest ?? {};
+    return {
+        number,
+        wasClosed: isClosing(request),
+        changedFiles: () => changedFiles(api, name, number),
+        async confirmHead() {
+            // A dispatch names its own commit, and the pull request is only where the report goes.
+            if (head === undefined && isFork !== undefined)
+                return;
+            const now = await pullRequestHead(api, name, number);
+            if (!now.isOpen)
+                throw new Problem(`pull request #${number} is closed. Nothing was submitted`);
+            if (now.commit !== commit) {
+                throw new Problem(`pull request #${number} moved from ${shortId(commit)} to ${shortId(now.commit)} after it was labelled. Nothing was submitted. Look at the new commit and label it again`);
+            }
+        },
+    };
+}
+/** The commit that a request is about. For a comment, that is the head of the pull request as it is now. */
+async function commitOf(api, name, { pullRequest, commit, command, label }, allowForks) {
+    if (pullRequest === undefined)
+        return requireCommit(commit);
+    const now = commit === undefined ? await pullRequestHead(api, name, pullRequest.number) : undefined;
+    const isFork = now?.isFork ?? pullRequest.isFork;
+    if (isFork && !allowForks) {
+        throw new Problem(`pull request #${pullRequest.number} comes from a fork. A launch would run its author's code as your cluster account. If you want that, set 'unsafe-allow-forks: true'`);
+    }
+    // The owner of a fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in. Only the event of a
+    // launch label names the commit that somebody looked at.
+    if (isFork && !(command === 'launch' && label !== undefined)) {
+        throw new Problem(`pull request #${pullRequest.number} comes from a fork, where only a label can launch. For everything else, run the workflow by hand with the input target or pr`);
+    }
+    return requireCommit(now?.commit ?? commit);
+}
+function requireCommit(commit) {
+    if (commit === undefined)
+        throw new Problem('the event names no commit');
+    return commit;
+}
+/** Address of this workflow run. */
+function runUrl(name) {
+    return `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`;
+}
+function noKey(request) {
+    const why = github_context.actor === 'dependabot[bot]'
+        ? 'Runs started by Dependabot get Dependabot secrets, not those of Actions.'
+        : request.pullRequest?.isFork
+            ? 'Workflows of pull requests from forks get no secrets.'
+            : 'Check that the secret is set, under the name that the workflow uses, in this repository or its environment.';
+    return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster. ${why} Nothing was submitted`);
+}
+
+;// CONCATENATED MODULE: ./lib/action/inputs.js
+
+
+
+
+
+
+/**
+ * Reads the inputs. Secrets are masked before anything can print them.
+ * @throws Problem for a value that its input does not take; no value is coerced
+ */
+function readInputs() {
+    const sshKey = masked(getInput('ssh-key'));
+    const sshPassphrase = masked(getInput('ssh-passphrase', { trimWhitespace: false }));
+    const secrets = parseSecrets(getInput('env'));
+    const token = masked(getInput('github-token'));
+    const command = getInput('command') || 'launch';
+    if (!isCommand(command)) {
+        throw new Problem(`the input command is '${command}'${didYouMean(command, COMMANDS) || `; it must be one of ${COMMANDS.join(', ')}`}`);
+    }
+    return {
+        command,
+        config: getInput('config'),
+        target: getInput('target'),
+        job: inputs_wholeNumber('job', 1) ?? inputs_wholeNumber('step', 1),
+        cell: inputs_wholeNumber('cell', 0),
+        overrides: withOwnInputs(parseOverrides(getInput('overrides'))),
+        pr: pullRequestNumber(getInput('pr')),
+        sshKey,
+        sshPassphrase,
+        secrets,
+        token,
+        allowForks: inputs_trueOrFalse('unsafe-allow-forks'),
+        wait: inputs_oneOf('wait', ['no', 'started', 'finished']),
+        waitTimeout: (inputs_wholeNumber('wait-timeout', 1) ?? 300) * 60,
+        cancelJobsOnCancel: inputs_trueOrFalse('cancel-jobs-on-cancel'),
+        strict: inputs_trueOrFalse('strict'),
+        keepPartial: inputs_oneOf('partial', ['cancel', 'keep']) === 'keep',
+    };
+}
+/** Two overrides have an input of their own. */
+function withOwnInputs(overrides) {
+    const own = [
+        ['n_jobs', 'chain.n_jobs'],
+        ['cluster', 'cluster'],
+    ];
+    const added = own.flatMap(([input, path]) => {
+        const value = getInput(input);
+        if (value === '')
+            return [];
+        if (overrides.some((override) => override.path === path)) {
+            throw new Problem(`${path} is given twice: in the input ${input} and in the input overrides. Remove one of them`);
+        }
+        return [{ path, value, mayAdd: true }];
+    });
+    return [...overrides, ...added];
+}
+function isCommand(text) {
+    return COMMANDS.includes(text);
+}
+/** Masks a secret in the log: as a whole, and line by line, because the runner masks single lines. */
+function masked(value) {
+    // Masking a value of a few characters would turn the whole log into asterisks.
+    for (const text of [value, ...value.split(/\r?\n/)].map((line) => line.trim()))
+        if (text.length >= 4)
+            core_setSecret(text);
+    return value;
+}
+function parseSecrets(text) {
+    masked(text); // even if the text is not valid, none of its lines may be shown
+    const secrets = new Map();
+    for (const line of text.split(/\r?\n/)) {
+        if (line.trim() === '')
+            continue;
+        const equals = line.indexOf('=');
+        const name = line.slice(0, Math.max(equals, 0)).trim();
+        if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+            throw new Problem('a line of the input env is not NAME=value. The line is not shown because it may be a secret');
+        }
+        checkVariableName(name, 'input env');
+        secrets.set(name, masked(line.slice(equals + 1)));
+    }
+    return secrets;
+}
+function pullRequestNumber(text) {
+    if (text === '')
+        return undefined;
+    if (!/^#?[1-9]\d{0,9}$/.test(text))
+        throw new Problem(`the input pr is '${text}'; it must be the number of a pull request`);
+    return Number(text.replace('#', ''));
+}
+function inputs_oneOf(name, values) {
+    const value = getInput(name);
+    const found = values.find((one) => one === (value || values[0]));
+    if (found === undefined)
+        throw new Problem(`the input ${name} is '${value}'; it must be ${values.join(' or ')}`);
+    return found;
+}
+function inputs_wholeNumber(name, least) {
+    const value = getInput(name);
+    if (value === '')
+        return undefined;
+    if (!/^\d{1,15}$/.test(value) || Number(value) < least) {
+        throw new Problem(`the input ${name} is '${value}'; it must be a whole number of at least ${least}`);
+    }
+    return Number(value);
+}
+function inputs_trueOrFalse(name) {
+    const value = getInput(name).toLowerCase();
+    if (value === 'true')
+        return true;
+    if (value === 'false' || value === '')
+        return false;
+    throw new Problem(`the input ${name} is '${value}'; it must be true or false`);
+}
+
+;// CONCATENATED MODULE: ./lib/base/text.js
+/** A number for reading: `1,234` or `0.5`. */
+function amount(value) {
+    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+/** `1 job`, `2 jobs`, `1,000 jobs`. */
+function count(number, one, many = `${one}s`) {
+    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+/** The first few of a list in words: `a, b and 3 more`. @param all how many there are, when `items` are only the first of them */
+function some(items, shown, all = items.length) {
+    const first = items.slice(0, shown);
+    return `${first.join(', ')}${all > first.length ? ` and ${all - first.length} more` : ''}`;
+}
+
+;// CONCATENATED MODULE: ./lib/report/markdown.js
+// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a longer summary.
+const COMMENT_BYTES = 65_000;
+const SUMMARY_BYTES = 1_000_000;
+/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+function plain(text) {
+    return text
+        .replace(/\s+/g, ' ')
+        .trim()
+        .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
+        .replaceAll('@', '@\u200b')
+        .replace(/\b(https?:)\/\//g, '$1\u200b//')
+        .replace(/\bwww\./gi, '$&\u200b');
+}
+/** Text from outside as inline code, which may stand in a table. */
+function code(text) {
+    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+    if (line === '')
+        return '';
+    const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    const space = longest > 0 ? ' ' : '';
+    return `${fence}${space}${line}${space}${fence}`;
+}
+/** A block of text as it is, whatever it holds. */
+function block(text, language = '') {
+    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
+}
+function table(head, rows) {
+    const line = (cells) => `| ${cells.join(' | ')} |`;
+    return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+/** A part that is folded until somebody opens it. */
+function details(summary, body) {
+    return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
+}
+/** A link to a web address that closes nothing; the text alone for any other address, because anybody may edit a record. */
+function markdown_link(text, address) {
+    return isWebAddress(address) ? `[${text}](${address})` : text;
+}
+function isWebAddress(address) {
+    return /^https?:\/\/[^\s()<>[\]|\\]+$/.test(address) && URL.canParse(address);
+}
+/** The choices of a grid cell, or nothing. @param most how many are shown */
+function choicesText(choices, most = Number.POSITIVE_INFINITY) {
+    return Object.entries(choices)
+        .slice(0, most)
+        .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
+        .join(' ');
+}
+/** Text of at most `most` bytes, with a notice at its end if something is missing. Never cuts inside a character. */
+function capped(text, most, notice) {
+    if (Buffer.byteLength(text) <= most)
+        return text;
+    const room = most - Buffer.byteLength(notice);
+    const cut = Buffer.from(text)
+        .subarray(0, room)
+        .toString()
+        .replace(/\uFFFD$/, '');
+    return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
+}
+
+;// CONCATENATED MODULE: ./lib/audit/render.js
+
+
+
+const FINDINGS_SHOWN = 30;
+const TASKS_SHOWN = 200;
+const ROWS_SHOWN = 3000;
+const RANK = { changed: 0, incomplete: 1, verified: 2 };
+/** Finds the comment of an audit. */
+const AUDIT_MARKER = '<!-- slurm-chain audit -->';
+const CUT_OFF = '\n_Cut off here: the output `report` has the rest._\n';
+/**
+ * An audit as Markdown. The verdict comes first. Several experiments become a table with the worst ones first, and the details of
+ * each are folded below.
+ * @param most bytes; the end of a longer text is cut off with a notice
+ */
+function renderAudit({ audits, cost }, most = SUMMARY_BYTES) {
+    const [only, ...others] = audits;
+    if (only !== undefined && others.length === 0) {
+        const head = /^[\w.-]+$/.test(only.id) ? heading(only) : plain(heading(only));
+        const body = [`### ${head}`, ...parts(only), costLine(cost)].join('\n\n');
+        return capped(body, most, CUT_OFF);
+    }
+    const sorted = audits.toSorted((a, b) => RANK[a.verdict.kind] - RANK[b.verdict.kind] || (a.id < b.id ? -1 : 1));
+    const sums = ['changed', 'incomplete', 'verified']
+        .map((kind) => ({ kind, number: audits.filter((audit) => audit.verdict.kind === kind).length }))
+        .filter(({ number }) => number > 0)
+        .map(({ kind, number }) => `${number.toLocaleString('en')} ${kind}`);
+    const top = [`### Audit of ${count(audits.length, 'experiment')}: ${sums.join(', ') || 'there are none'}`, costLine(cost)];
+    if (audits.length === 0)
+        return top.join('\n\n');
+    const rows = sorted.slice(0, ROWS_SHOWN).map((audit) => [audit.verdict.kind, code(audit.id), render_commitOf(audit), why(audit)]);
+    const cut = sorted.length > rows.length ? [`… and ${count(sorted.length - rows.length, 'experiment')} more, in the output \`report\`.`] : [];
+    const overview = [...top, table(['verdict', 'experiment', 'commit', 'why'], rows), ...cut].join('\n\n');
+    // If not all details fit, those at the end are left out: they belong to verified experiments.
+    const notice = (left) => `_The details of ${count(left, 'experiment')} are only in the output \`report\`._`;
+    let room = most - Buffer.byteLength(overview) - 200;
+    const folded = [];
+    for (const audit of sorted) {
+        const one = details(html(heading(audit)), parts(audit).join('\n\n'));
+        room -= Buffer.byteLength(one) + 2;
+        if (room < 0)
+            break;
+        folded.push(one);
+    }
+    const left = sorted.length - folded.length;
+    const body = [overview, ...folded, ...(left > 0 ? [notice(left)] : [])].join('\n\n');
+    return capped(body, most, CUT_OFF);
+}
+function heading(audit) {
+    const { changed, missing } = audit.verdict;
+    const id = audit.id.replace(/\s+/g, ' ');
+    switch (audit.verdict.kind) {
+        case 'verified':
+            return `${id}: verified`;
+        case 'changed':
+            return `${id}: changed, ${count(changed.length, 'finding')}`;
+        case 'incomplete':
+            return `${id}: incomplete, ${count(missing.length, 'record')} missing`;
+        default:
+            return audit.verdict.kind;
+    }
+}
+/** Most readers of Markdown do not format text inside an HTML tag. */
+function html(text) {
+    return text
+        .replaceAll('&', '&amp;')
+        .replaceAll('<', '&lt;')
+        .replaceAll('>', '&gt;')
+        .replaceAll('[', '&#91;')
+        .replaceAll(']', '&#93;')
+        .replaceAll('`', '&#96;')
+        .replaceAll('@', '@\u200b');
+}
+function parts(audit) {
+    const { changed, missing } = audit.verdict;
+    return [
+        ...(changed.length > 0 ? [`**Changed**\n\n${list(changed)}`] : []),
+        ...(missing.length > 0 ? [`**Missing**\n\n${list(missing)}`] : []),
+        facts(audit),
+        ...(audit.launches.length > 0 ? [launches(audit)] : []),
+        checkpoints(audit),
+        ...(audit.notes.length > 0 ? [`Notes:\n\n${list(audit.notes)}`] : []),
+    ];
+}
+function list(lines) {
+    const shown = lines.slice(0, FINDINGS_SHOWN).map((line) => `- ${plain(line.length > 2000 ? `${line.slice(0, 1999)}…` : line)}`);
+    return [...shown, ...(lines.length > shown.length ? [`- … and ${lines.length - shown.length} more`] : [])].join('\n');
+}
+function why({ verdict: { changed, missing } }) {
+    const [first = '', ...more] = [...changed, ...missing];
+    const text = first.length > 120 ? `${first.slice(0, 119)}…` : first;
+    return `${plain(text)}${more.length > 0 ? ` and ${more.length} more` : ''}`;
+}
+function render_commitOf({ identity }) {
+    return identity === undefined ? '' : code(shortId(identity.commit));
+}
+function facts(audit) {
+    const { identity } = audit;
+    const server = serverOf(audit);
+    const rows = [];
+    if (identity !== undefined) {
+        const { commit, subject, path, overrides, repository, attempt, cluster, wandb } = identity;
+        const hasPage = server !== '' && isCommitId(commit) && /^[\w.-]+\/[\w.-]+$/.test(repository);
+        const page = hasPage ? `${server}/${repository}/commit/${commit}` : '';
+        rows.push(['commit', `${markdown_link(code(commit), page)} ${plain(subject)}`]);
+        rows.push(['config', code(path)]);
+        rows.push(['overrides', overrides.length > 0 ? overrides.map(code).join(' ') : 'none']);
+        if (attempt > 1)
+            rows.push(['attempt', String(attempt)]);
+        rows.push(['cluster', plain(cluster)]);
+        if (wandb !== null)
+            rows.push(['W&B', plain(wandb.group)]);
+    }
+    rows.push(['reachable', reachable(audit.reachability)]);
+    rows.push(['checkpoints', code(audit.saveDirectory)]);
+    if (audit.experimentDirectory !== undefined)
+        rows.push(['experiment', code(audit.experimentDirectory)]);
+    return table(['', ''], rows);
+}
+/** The GitHub server of the workflow runs, which also has the page of the commit. */
+function serverOf({ launches: all }) {
+    const url = all.find(({ runUrl }) => isWebAddress(runUrl))?.runUrl;
+    return url === undefined ? '' : new URL(url).origin;
+}
+function reachable({ unknown, branches, tags, pullRequests, reachable: yes }) {
+    if (unknown !== undefined)
+        return `not known: ${plain(unknown.slice(0, 500))}`;
+    if (!yes)
+        return 'no: no branch and no tag leads to the commit';
+    const some = (kind, names) => {
+        if (names.length === 0)
+            return [];
+        const shown = names.slice(0, 5).map(code).join(', ');
+        return [`${kind} ${shown}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`];
+    };
+    const pulls = pullRequests.length > 0 ? [`pull request ${pullRequests.map((number) => `#${number}`).join(', ')}`] : [];
+    return `yes: ${[...some('branch', branches), ...some('tag', tags), ...pulls].join('; ')}`;
+}
+function launches(audit) {
+    const rows = audit.launches.map((launch) => {
+        const run = isWebAddress(launch.runUrl)
+            ? markdown_link(`run ${plain(launch.runUrl.split('/').at(-1) ?? '')}`, launch.runUrl)
+            : plain(launch.runUrl);
+        const jobs = launch.jobs.slice(0, 20).map(({ jobNumber, jobId }) => `${jobNumber}: ${code(jobId)}`);
+        return [
+            String(launch.launch),
+            plain(launch.command),
+            [plain(launch.actor), run, launch.pullRequest === undefined ? '' : `#${launch.pullRequest}`].filter(Boolean).join(', '),
+            plain(launch.at.slice(0, 16).replace('T', ' ')),
+            [...jobs, ...(launch.jobs.length > jobs.length ? [`… ${launch.jobs.length - jobs.length} more`] : [])].join(', ') ||
+                `jobs ${launch.jobNumbers.join(', ')}`,
+            launch.overrides.map(code).join(' '),
+        ];
+    });
+    return table(['launch', 'command', 'by', 'at (UTC)', 'job: Slurm id', 'overrides'], rows);
+}
+function checkpoints(audit) {
+    const rows = audit.cells.flatMap((cell) => [
+        ...cell.tasks.filter((task) => task.count > 0).map((task) => taskRow(cell, task)),
+        ...(cell.unaccounted.length > 0 ? [unaccountedRow(cell)] : []),
+    ]);
+    if (rows.length === 0)
+        return 'There is no complete checkpoint.';
+    const shown = table(['cell', 'grid', 'checkpoints', 'count', 'written by task', 'job', 'on', 'from (UTC)', 'to (UTC)'], rows.slice(0, TASKS_SHOWN));
+    return rows.length > TASKS_SHOWN ? `${shown}\n\n… and ${count(rows.length - TASKS_SHOWN, 'row')} more, in the output \`report\`.` : shown;
+}
+const CHOICES_SHOWN = 6;
+/** `2026-12-01 10:02:03` of the ISO 8601 times in a text. */
+function clock(text) {
+    return plain(text.replace(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z/g, '$1 $2')).replaceAll('\\-', '-');
+}
+function taskRow(cell, task) {
+    const end = { ended: task.ended ?? '', killed: `killed by ${task.ended ?? ''}`, open: 'no end on record' }[task.outcome];
+    return [
+        String(cell.cell),
+        choicesText(cell.choices, CHOICES_SHOWN),
+        runs(task.checkpoints),
+        String(task.count),
+        code(`${task.jobId}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
+        String(task.jobNumber),
+        plain(task.host),
+        clock(task.started),
+        clock(end),
+    ];
+}
+function unaccountedRow(cell) {
+    const { unaccounted } = cell;
+    const shown = unaccounted.slice(0, 10).map(({ name }) => code(name));
+    const more = unaccounted.length > shown.length ? ` and ${unaccounted.length - shown.length} more` : '';
+    return [
+        String(cell.cell),
+        choicesText(cell.choices, CHOICES_SHOWN),
+        shown.join(' ') + more,
+        String(unaccounted.length),
+        '**unaccounted for**',
+        '',
+        '',
+        '',
+        '',
+    ];
+}
+/** `20 to 480 by 20, 499`. */
+function runs(all) {
+    const shown = all.slice(0, 8).map(({ first, last, stride }) => {
+        if (first === last)
+            return String(first);
+        return stride === 1 ? `${first} to ${last}` : last - first === stride ? `${first}, ${last}` : `${first} to ${last} by ${stride}`;
+    });
+    return [...shown, ...(all.length > shown.length ? ['…'] : [])].join(', ');
+}
+function costLine({ experiments, filesHashed, bytesHashed, clusterSeconds, seconds }) {
+    const size = bytesHashed < 1e6 ? `${amount(bytesHashed / 1e3)} kB` : `${amount(bytesHashed / 1e6)} MB`;
+    return `_Cost: ${count(experiments, 'experiment')}, ${count(filesHashed, 'file')} hashed (${size}), ${amount(clusterSeconds)} s on the cluster, ${amount(seconds)} s in all._`;
+}
+
+;// CONCATENATED MODULE: ./lib/base/shell-quote.js
+/** One word of a POSIX shell, whatever is in the text. @throws RangeError for NUL, which no word can hold. */
+function quote(text) {
+    if (text.includes('\0'))
+        throw new RangeError('a NUL character cannot be in a shell word');
+    return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/layout.js
+// Where things are on the cluster. src/runtime/layout.sh names the same files in shell; a test compares the two.
+/** The copy of a commit's code that all its experiments share. */
+function sharedCode(workdir, codeName) {
+    return `${workdir}/code/${codeName}`;
+}
+/** The files of one experiment under `workdir`. */
+function experimentFiles(workdir, id) {
+    return filesIn(`${workdir}/experiments/${id}`);
+}
+/** The files of the experiment in a directory. */
+function filesIn(directory) {
+    return {
+        directory,
+        manifest: `${directory}/manifest.json`,
+        /** The part of the manifest that a listing of many experiments reads. */
+        summary: `${directory}/summary.json`,
+        ledger: `${directory}/ledger.jsonl`,
+        jobScript: `${directory}/job.sh`,
+        runScript: `${directory}/run.sh`,
+        taskVariables: `${directory}/task.env`,
+        secrets: `${directory}/secrets.env`,
+        code: `${directory}/code`,
+        configs: `${directory}/configs`,
+        logs: `${directory}/logs`,
+    };
+}
+/** The name of a task's log inside `logs`. */
+function logName(jobNumber, jobId, cell) {
+    return `${jobNumber}_${jobId}_${cell}.out`;
+}
+/** The directory of an experiment's checkpoints, `{save.path}/{EXPERIMENT_ID}`. */
+function saveDirectory(savePath, id) {
+    return `${savePath}/${id}`;
+}
+/** The records beside the checkpoints. @param directory of saveDirectory */
+function savedRecords(directory) {
+    const records = `${directory}/.chain`;
+    return { records, manifest: `${records}/manifest.json`, summary: `${records}/summary.json` };
+}
+
+;// CONCATENATED MODULE: ./lib/chain/state.js
+/** Is this task still to come, or under way? */
+function isAlive(state) {
+    switch (state.kind) {
+        case 'waiting-for-job':
+        case 'waiting-for-throttle':
+        case 'pending':
+        case 'held':
+        case 'running':
+        case 'suspended':
+            return true;
+        case 'finished':
+        case 'nothing-to-do':
+        case 'time-limit':
+        case 'failed':
+        case 'out-of-memory':
+        case 'preempted':
+        case 'node-failure':
+        case 'cancelled':
+        case 'not-needed':
+        case 'stopped':
+        case 'cell-taken':
+        case 'unknown':
+            return false;
+        default:
+            return state;
+    }
+}
+/** Has this task started and not ended? */
+function isUnderWay(state) {
+    return state.kind === 'running' || state.kind === 'suspended';
+}
+/** Did this task end badly, so that its log is worth a look? */
+function isFailure(state) {
+    switch (state.kind) {
+        case 'failed':
+        case 'out-of-memory':
+        case 'node-failure':
+        case 'stopped':
+        case 'cell-taken':
+            return true;
+        case 'waiting-for-job':
+        case 'waiting-for-throttle':
+        case 'pending':
+        case 'held':
+        case 'running':
+        case 'suspended':
+        case 'finished':
+        case 'nothing-to-do':
+        case 'time-limit':
+        case 'preempted':
+        case 'cancelled':
+        case 'not-needed':
+        case 'unknown':
+            return false;
+        default:
+            return state;
+    }
+}
+/**
+ * The rows of one array. A row with another job name is another job: Slurm uses ids again after a while (slurm.conf(5),
+ * MaxJobId).
+ */
+function rowsOfArray(rows, jobId, tag) {
+    const byCell = (all) => {
+        const found = new Map();
+        for (const row of all ?? [])
+            if (row.jobId === jobId && row.name === tag)
+                for (const cell of row.cells)
+                    found.set(cell, row);
+        return found;
+    };
+    const [queue, accounting] = [byCell(rows.queue), byCell(rows.accounting)];
+    return {
+        queue: (cell) => queue.get(cell),
+        accounting: (cell) => accounting.get(cell),
+        queueAnswered: rows.queue !== undefined,
+    };
+}
+const UNFINISHED_IN_ACCOUNTING = ['PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED'];
+/**
+ * The state of one task. The queue comes first, then accounting, then the journal.
+ * @param journal the lines of this cell and this job
+ * @param cancelled what the ledger knows about a cancellation of this task
+ */
+function taskState(rows, cell, journal, cancelled) {
+    const queued = rows.queue(cell);
+    if (queued !== undefined)
+        return queuedState(queued);
+    const last = journal.at(-1);
+    const accounting = rows.accounting(cell);
+    // Slurm only knows which account cancelled a task. It forgets single tasks of an array that was still waiting.
+    if (cancelled !== undefined && last?.event !== 'done' && last?.event !== 'stopped') {
+        if (accounting === undefined || accounting.state === 'CANCELLED' || accounting.state === 'PENDING') {
+            return cancelled.kind === 'not-needed' ? { kind: 'not-needed' } : { kind: 'cancelled', by: cancelled.who };
+        }
+    }
+    if (accounting !== undefined && !UNFINISHED_IN_ACCOUNTING.includes(accounting.state))
+        return endedState(accounting, last);
+    if (last !== undefined && last.event !== 'start')
+        return journaledState(last);
+    if (!rows.queueAnswered)
+        return { kind: 'unknown', why: { kind: 'no-answer' } };
+    if (last !== undefined)
+        return { kind: 'unknown', why: { kind: 'no-end', started: last.time, host: last.host } };
+    return { kind: 'unknown', why: { kind: 'no-record' } };
+}
+/** Job states and reasons are those of squeue(1). */
+function queuedState({ state, reason, start, node }) {
+    switch (state) {
+        case 'RUNNING':
+        case 'COMPLETING':
+        case 'CONFIGURING':
+        case 'STAGE_OUT':
+        case 'SIGNALING':
+            return { kind: 'running', node, since: start };
+        case 'SUSPENDED':
+        case 'STOPPED':
+            return { kind: 'suspended', reason, since: start };
+        case 'REQUEUE_HOLD':
+        case 'SPECIAL_EXIT':
+            return { kind: 'held', reason };
+        case 'PENDING':
+        case 'REQUEUED':
+        case 'RESIZING':
+            if (reason === 'Dependency')
+                return { kind: 'waiting-for-job' };
+            if (reason === 'DependencyNeverSatisfied' || /Held|HOLD|launch failed/i.test(reason))
+                return { kind: 'held', reason };
+            if (reason === 'JobArrayTaskLimit')
+                return { kind: 'waiting-for-throttle' };
+            return { kind: 'pending', reason };
+        default:
+            // squeue shows a job for a moment after its end (slurm.conf(5), MinJobAge).
+            return endedState({ state, by: undefined, exit: '' }, undefined);
+    }
+}
+/** The exit code with which job.sh leaves when another job holds the cell. */
+const CELL_TAKEN = 75;
+function endedState({ state, by, exit }, last) {
+    switch (state) {
+        case 'COMPLETED':
+            return last?.event === 'done' ? { kind: 'nothing-to-do' } : { kind: 'finished' };
+        case 'TIMEOUT':
+        case 'DEADLINE':
+            return { kind: 'time-limit' };
+        case 'OUT_OF_MEMORY':
+            return { kind: 'out-of-memory' };
+        case 'PREEMPTED':
+            return { kind: 'preempted' };
+        case 'NODE_FAIL':
+        case 'BOOT_FAIL':
+            return { kind: 'node-failure' };
+        case 'CANCELLED':
+            return by === undefined ? { kind: 'cancelled' } : { kind: 'cancelled', by };
+        case 'FAILED': {
+            if (last?.event === 'stopped')
+                return journaledState(last);
+            const [code, signal] = exit.split(':').map(Number);
+            // With an `end` line in the journal, the code is the one of the user's program.
+            if (code === CELL_TAKEN && last?.event !== 'end')
+                return { kind: 'cell-taken' };
+            if (code === 0 && signal)
+                return { kind: 'failed', signal: String(signal) };
+            return code === undefined || exit === '' ? { kind: 'failed' } : { kind: 'failed', exit: code };
+        }
+        default:
+            return { kind: 'unknown', why: { kind: 'slurm-state', state } };
+    }
+}
+function journaledState(line) {
+    switch (line.event) {
+        case 'done':
+            return { kind: 'nothing-to-do' };
+        case 'stopped':
+            return { kind: 'stopped', why: line.why };
+        case 'left':
+            return { kind: 'cancelled', beforeRun: true };
+        case 'end':
+            if (line.exit === 0)
+                return { kind: 'finished' };
+            // After a time limit or scancel the job itself only sees the signal.
+            if (line.signal !== undefined)
+                return { kind: 'failed', signal: line.signal };
+            return line.exit === undefined ? { kind: 'failed' } : { kind: 'failed', exit: line.exit };
+        case 'start':
+            return { kind: 'unknown', why: { kind: 'no-end', started: line.time, host: line.host } };
+        default:
+            return line;
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/report/diagram.js
+
+
+const MOST_NODES = 40;
+/** The chain as a mermaid flowchart, which GitHub draws (https://mermaid.js.org/syntax/flowchart.html). */
+function diagram(report) {
+    const jobs = report.status?.jobs ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
+    const perCell = jobs.length > MOST_NODES && jobs.some((job) => job.cell !== undefined);
+    const lines = ['flowchart LR', ...(perCell ? groupedNodes(jobs) : nodes(jobs)), ...CLASSES];
+    return block(lines.join('\n'), 'mermaid');
+}
+/** One node per Slurm job. Of a long chain the newest jobs are those a person looks for. */
+function nodes(jobs) {
+    const shown = jobs.slice(-MOST_NODES);
+    const ids = new Set(shown.map((job) => job.jobId));
+    const title = ({ jobNumber, cell }) => `job ${jobNumber}${cell === undefined ? '' : `, cell ${cell}`}`;
+    return [
+        ...shown.map((job) => `  j${job.jobId}["${title(job)}<br/>${job.jobId}"]:::${classOf([job])}`),
+        ...shown.flatMap((job) => job.after.filter((before) => ids.has(before)).map((before) => `  j${before} -- afterany --> j${job.jobId}`)),
+    ];
+}
+/** One node per position in the chain, for a chain with many jobs of single cells. */
+function groupedNodes(jobs) {
+    const groups = [...Map.groupBy(jobs, (job) => job.jobNumber)].slice(-MOST_NODES);
+    return [
+        ...groups.map(([number, all]) => `  s${number}["job ${number}<br/>${all.length} cells"]:::${classOf(all)}`),
+        ...groups.slice(1).map(([number], index) => `  s${groups[index]?.[0]} -- afterany --> s${number}`),
+    ];
+}
+const CLASSES = [
+    '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
+    '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
+    '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
+    '  classDef failed fill:#ffebe9,color:#82071e,stroke:#cf222e',
+];
+function classOf(jobs) {
+    const states = jobs.flatMap((job) => job.tasks.map(({ state }) => state));
+    if (states.some((state) => state.kind === 'running'))
+        return 'running';
+    if (jobs.some((job) => job.alive))
+        return 'waiting';
+    return states.some(isFailure) ? 'failed' : 'ended';
+}
+
+;// CONCATENATED MODULE: ./lib/report/words.js
+// States in plain English. Everywhere else they are data.
+
+/** What a task is doing, or how it ended. @param now seconds since 1970, for how long it has been running */
+function stateWords(state, now) {
+    switch (state.kind) {
+        case 'waiting-for-job':
+            return 'waiting for the previous job';
+        case 'waiting-for-throttle':
+            return 'waiting for other cells (max_concurrent_jobs)';
+        case 'pending':
+            return withDetail('waiting for resources', reasonWords(state.reason));
+        case 'held':
+            return withDetail('held', reasonWords(state.reason));
+        case 'running': {
+            const duration = state.since === undefined ? '' : ` for ${durationWords(Math.max(0, now - state.since))}`;
+            return `running${duration}${state.node === '' ? '' : ` on ${state.node}`}`;
+        }
+        case 'suspended':
+            return withDetail('suspended', reasonWords(state.reason));
+        case 'finished':
+            return 'finished';
+        case 'nothing-to-do':
+            return 'nothing left to do';
+        case 'time-limit':
+            return 'reached the time limit';
+        case 'failed': {
+            const cause = failureCause(state);
+            return cause === '' ? 'failed' : `failed, ${cause}`;
+        }
+        case 'out-of-memory':
+            return 'out of memory';
+        case 'preempted':
+            return 'preempted';
+        case 'node-failure':
+            return 'lost its node';
+        case 'cancelled':
+            if (state.beforeRun)
+                return 'cancelled before its run began';
+            return state.by === undefined ? 'cancelled' : `cancelled by ${state.by}`;
+        case 'not-needed':
+            return 'not needed any more';
+        case 'stopped':
+            return withDetail('stopped by the stop rule', stopWords(state.why));
+        case 'cell-taken':
+            return 'found the cell taken (another task holds it)';
+        case 'unknown':
+            return `not known: ${unknownWords(state)}`;
+        default:
+            return state;
+    }
+}
+function withDetail(words, detail) {
+    return detail === '' ? words : `${words} (${detail})`;
+}
+/** `exit code 1`, `signal KILL`, or nothing. */
+function failureCause({ exit, signal }) {
+    if (signal !== undefined)
+        return `signal ${signal}`;
+    return exit === undefined ? '' : `exit code ${exit}`;
+}
+function stopWords(why) {
+    switch (why) {
+        case 'failures':
+            return 'too many failures without a new checkpoint';
+        case 'vanished':
+            return 'its checkpoints are gone';
+        default:
+            return why;
+    }
+}
+function unknownWords({ why }) {
+    switch (why.kind) {
+        case 'no-answer':
+            return 'squeue did not answer';
+        case 'no-record':
+            return 'it left the queue, and no record says how it ended';
+        case 'no-end':
+            return `it started at ${new Date(why.started * 1000).toISOString().replace(/\.\d+Z$/, 'Z')} on ${why.host}, and no record says how it ended`;
+        case 'slurm-state':
+            return `Slurm says ${why.state}`;
+        default:
+            return why;
+    }
+}
+// Slurm's reasons are those of squeue(1), JOB REASON CODES.
+const REASONS = {
+    JobHeldUser: 'by its owner, or by a launch that was interrupted; launch again to settle it',
+    JobHeldAdmin: 'by an administrator',
+    BeginTime: 'it may not begin yet; after a requeue that takes two minutes',
+    Priority: 'other jobs come first',
+    Resources: 'no resources are free',
+    DependencyNeverSatisfied: 'its dependency can never be satisfied',
+};
+function reasonWords(reason) {
+    if (reason === 'None' || reason === '')
+        return '';
+    const words = REASONS[reason];
+    return words === undefined ? reason : `${reason}: ${words}`;
+}
+/** What a cell is doing. @param now seconds since 1970 */
+function cellWords({ complete, current, stoppedLater }, now) {
+    if (complete)
+        return 'complete';
+    if (current === undefined)
+        return 'nothing was queued';
+    const later = stoppedLater ? '; the stop rule ended the later jobs' : '';
+    return `job ${current.jobNumber}: ${stateWords(current.state, now)}${later}`;
+}
+/** What a chain is doing, in one line. */
+function chainWords(status) {
+    const { state, running, next, lastJob, wantedJobs, at } = status;
+    const of = wantedJobs > lastJob ? `${lastJob} (${wantedJobs} were asked for)` : String(lastJob);
+    const complete = `${status.cells.filter((cell) => cell.complete).length} of ${count(status.cells.length, 'cell')} complete`;
+    switch (state) {
+        case 'complete':
+            return 'complete: every cell is complete';
+        case 'running': {
+            const { first, last } = running ?? { first: lastJob, last: lastJob };
+            return `running, ${first === last ? `job ${first}` : `jobs ${first} to ${last}`} of ${of}`;
+        }
+        case 'waiting':
+            return next === undefined ? 'waiting' : `job ${next.jobNumber} of ${of}: ${stateWords(next.state, at)}`;
+        case 'unknown':
+            return 'squeue does not answer, so it is not known what runs';
+        case 'failed':
+            return `failed${failedJob(status)}. Nothing is in the queue, ${complete}`;
+        case 'ended':
+            return `ended before training was complete: nothing is in the queue, ${complete}`;
+        default:
+            return state;
+    }
+}
+/** `, job 2: exit code 1` of the first cell that failed. */
+function failedJob({ cells, at }) {
+    const failed = cells.find((cell) => cell.failed)?.current;
+    if (failed === undefined)
+        return '';
+    const cause = failed.state.kind === 'failed' ? failureCause(failed.state) : stateWords(failed.state, at);
+    return `, job ${failed.jobNumber}${cause === '' ? '' : `: ${cause}`}`;
+}
+/** `3 d 4 h`, `2 h 5 min`, `40 s`: the two largest units. */
+function durationWords(seconds) {
+    const whole = Math.round(seconds);
+    const parts = [
+        [Math.floor(whole / 86_400), 'd'],
+        [Math.floor((whole % 86_400) / 3600), 'h'],
+        [Math.floor((whole % 3600) / 60), 'min'],
+        [whole % 60, 's'],
+    ];
+    const first = parts.findIndex(([value]) => value > 0);
+    if (first < 0)
+        return '0 s';
+    return parts
+        .slice(first, first + (first >= 2 ? 1 : 2))
+        .filter(([value]) => value > 0)
+        .map(([value, unit]) => `${value} ${unit}`)
+        .join(' ');
+}
+
+;// CONCATENATED MODULE: ./lib/report/render.js
+
+
+
+
+
+
+/** Finds the comment of an experiment. */
+function markerOf(id) {
+    return `<!-- slurm-chain ${id} -->`;
+}
+const CELLS_IN_COMMENT = 30;
+const CELLS_IN_SUMMARY = 5000;
+const CELLS_IN_LAYOUT = 3;
+const JOBS_SHOWN = 30;
+/** The comment on the pull request. If the report is too long for one, it shows fewer cells. */
+function renderComment(report) {
+    const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...render_parts(report, shown)].join('\n\n'));
+    const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
+    return (fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut off here: the summary of the workflow run has the whole report._\n'));
+}
+/** The step summary: the same with every cell. */
+function renderSummary(report) {
+    return capped(render_parts(report, CELLS_IN_SUMMARY).join('\n\n'), SUMMARY_BYTES, '\n_Cut off here: the manifest on the cluster has the rest._\n');
+}
+function render_parts(report, cellsShown) {
+    const { status, logs = [] } = report;
+    return [
+        `### ${report.id}: ${headline(report)}`,
+        render_facts(report),
+        ...jobsTable(report),
+        status === undefined ? plannedCells(report, cellsShown) : progress(report, status, cellsShown),
+        ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
+        ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
+        ...logs.map(({ file, text }) => details(`end of ${file}`, block(text))),
+        details('checkpoint layout', layout(report)),
+        ...(report.jobs.length > 0 || status !== undefined ? [details('chain diagram', diagram(report))] : []),
+        ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
+        ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
+    ];
+}
+function headline(report) {
+    const { state, status } = report;
+    const jobs = count(report.jobCount, 'job');
+    switch (state) {
+        case 'planned':
+            return `planned, ${jobs}; nothing was submitted`;
+        case 'submitted':
+            return `submitted, ${jobs}`;
+        case 'extended':
+            return `extended to ${jobs}`;
+        case 'complete':
+            return `complete: every cell is complete${report.command === 'launch' ? ', nothing was submitted' : ''}`;
+        case 'alive':
+            return `${status === undefined ? 'in the queue already' : chainWords(status)}; nothing new was submitted`;
+        case 'cancelled':
+            return status !== undefined && report.jobs.length > 0 ? `partly cancelled; ${chainWords(status)}` : 'cancelled';
+        case 'running':
+        case 'waiting':
+        case 'ended':
+        case 'failed':
+        case 'unknown':
+            return status === undefined ? state : chainWords(status);
+        default:
+            return state;
+    }
+}
+function render_facts(report) {
+    const { repository, runUrl } = report.launcher;
+    const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
+        .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
+        .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
+    const size = `${count(report.cells.length, 'cell')} × ${count(report.jobCount, 'job')}`;
+    const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
+    const commit = markdown_link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`);
+    const isAlive = report.status?.state === 'running' || report.status?.state === 'waiting';
+    const rows = [
+        ['commit', `${commit} ${plain(report.subject)} · ${code(report.path)}`],
+        ...(report.overrides.length > 0 ? [['overrides', report.overrides.map(code).join(' ')]] : []),
+        ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
+        ['size', `${size} · ${cost}`],
+        ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
+        [report.state === 'planned' ? 'planned by' : 'launched by', who(report.launcher)],
+        ...report.later
+            .slice(-3)
+            .map((launch) => [
+            launch.command === 'extend' ? 'extended by' : 'continued by',
+            `${who(launch)}, jobs ${launch.jobNumbers[0]} to ${launch.jobNumbers.at(-1)}`,
+        ]),
+        ...(isAlive ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
+    ];
+    return table(['', ''], rows);
+}
+function who({ actor, runUrl, at }) {
+    const run = runUrl && `, ${markdown_link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`;
+    return `${plain(actor)}${run}, ${minute(at)}`;
+}
+/** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
+function minute(at) {
+    const [, day, time] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(at) ?? [];
+    return day === undefined ? plain(at) : `${day} ${time} UTC`;
+}
+function server(runUrl) {
+    return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
+}
+function wandbLine(wandb) {
+    const shown = wandb.runs.slice(0, 8).map((run, cell) => markdown_link(`cell ${cell}`, run));
+    const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
+    return [markdown_link('group', wandb.group), ...shown, ...more].join(' · ');
+}
+function jobsTable(report) {
+    if (report.status !== undefined && report.status.jobs.length > 0)
+        return [jobStates(report.status)];
+    return report.jobs.length > 0 ? [submittedJobs(report)] : [];
+}
+/** Jobs at one position of the chain: one array, or with `scope: cell` one job per cell. */
+function idsText(jobs) {
+    const [first, ...others] = jobs.map(({ jobId }) => code(jobId));
+    return others.length === 0 ? (first ?? '') : `${first} … ${others.at(-1)}`;
+}
+function afterText(jobs) {
+    if (jobs.length > 1)
+        return 'each cell its own';
+    return (jobs[0]?.after ?? []).slice(0, 4).map(code).join(' ');
+}
+function submittedJobs(report) {
+    const rows = [...Map.groupBy(report.jobs, (job) => job.jobNumber)].map(([number, jobs]) => {
+        const [first] = jobs;
+        const waits = (first?.after.length ?? 0) > 0;
+        return [
+            String(number),
+            idsText(jobs),
+            waits ? afterText(jobs) : '',
+            first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
+            waits ? 'waiting for the previous job' : plain(first?.state.toLowerCase() ?? ''),
+        ];
+    });
+    return table(['job', 'Slurm id', 'after', 'tasks', 'state'], rows);
+}
+/** What the tasks of each job are doing. */
+function jobStates(status) {
+    const rows = [...Map.groupBy(status.jobs, (job) => job.jobNumber)].map(([number, jobs]) => [
+        String(number),
+        idsText(jobs),
+        afterText(jobs),
+        tasksText(jobs, status.at),
+    ]);
+    const hidden = rows.length - JOBS_SHOWN;
+    // The first and the last jobs are those that people ask about.
+    const shown = hidden > 0 ? [...rows.slice(0, JOBS_SHOWN / 2), ['…', '', '', `${hidden} more jobs`], ...rows.slice(-JOBS_SHOWN / 2)] : rows;
+    return table(['job', 'Slurm id', 'after', 'cells'], shown);
+}
+function tasksText(jobs, at) {
+    const counts = new Map();
+    const words = (state) => (state.kind === 'running' ? 'running' : stateWords(state, at));
+    for (const { state, count: number } of jobs.flatMap((job) => job.tasks))
+        counts.set(words(state), (counts.get(words(state)) ?? 0) + number);
+    const shown = [...counts].sort(([, a], [, b]) => b - a).slice(0, 6);
+    return `${shown.map(([text, number]) => `${number} ${plain(text)}`).join(', ')}${counts.size > shown.length ? ', …' : ''}`;
+}
+function progress(report, status, shown) {
+    const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
+    // If not all cells fit, those that need attention come first.
+    const order = (cell) => (cell.failed ? 0 : (cell.jobsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
+    const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
+    const rows = sorted
+        .slice(0, shown)
+        .map((cell) => [
+        String(cell.number),
+        choicesText(choices.get(cell.number) ?? {}) || 'no grid',
+        cell.newest === undefined ? '' : code(cell.newest),
+        bar(cell),
+        plain(cellWords(cell, status.at)),
+    ]);
+    const complete = status.cells.filter((cell) => cell.complete).length;
+    return cellTable(table(['cell', 'grid', 'newest checkpoint', 'progress', 'state'], rows), rows.length, status.cells.length, `, ${complete} complete`);
+}
+function plannedCells(report, shown) {
+    const rows = report.cells
+        .slice(0, shown)
+        .map((cell) => [String(cell.number), choicesText(cell.choices) || 'no grid', cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
+    return cellTable(table(['cell', 'grid', 'training steps'], rows), rows.length, report.cells.length, '');
+}
+function cellTable(rows, shown, all, summary) {
+    const hidden = all - shown;
+    const note = hidden > 0 ? `\n\n… and ${count(hidden, 'more cell')}, in the summary of the workflow run.` : '';
+    return shown > 8 ? details(`${count(all, 'cell')}${summary}`, rows + note) : rows + note;
+}
+/** `███████░░░ 68%, 3 h left` */
+function bar({ stepsDone, nSteps, secondsLeft, complete }) {
+    if (nSteps === undefined)
+        return complete ? '██████████' : stepsDone > 0 ? `${amount(stepsDone)} steps` : '';
+    const part = complete ? 1 : Math.min(stepsDone / nSteps, 1);
+    const full = Math.floor(part * 10);
+    // No-break spaces.
+    const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
+    return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)}%${left}`;
+}
+/** What a person may want to do next. */
+function advice({ status, id }) {
+    if (status === undefined || status.state === 'complete')
+        return [];
+    const isOver = status.state === 'ended' || status.state === 'failed';
+    const hasCheckpoint = status.cells.some((cell) => cell.newest !== undefined);
+    const missing = status.lastJob === 0 ? 0 : status.wantedJobs - status.lastJob;
+    const extend = code(`/extend ${id} ${Math.max(1, status.extendBy)}`);
+    return [
+        ...(!isOver && status.state !== 'unknown' && status.extendBy > 0
+            ? [`At this pace the jobs in the queue are not enough. To add ${count(status.extendBy, 'job')}: ${extend}`]
+            : []),
+        ...(isOver && hasCheckpoint ? [`To continue from the newest checkpoints: ${extend}`] : []),
+        ...(isOver && !hasCheckpoint
+            ? [`Nothing was saved. Fix the cause, push, and launch again. To try the same commit once more: ${extend}`]
+            : []),
+        ...(missing > 0 ? [`Slurm had no room for ${count(missing, 'job')} of the chain. Launch again to add what fits now.`] : []),
+    ];
+}
+function layout(report) {
+    const last = report.cells.length - 1;
+    const listed = report.cells.slice(0, CELLS_IN_LAYOUT).map((cell) => cell.number);
+    const saved = savedRecords('');
+    const experiment = filesIn('');
+    const name = (path) => path.replace(/^\//, '');
+    const lines = [
+        `${report.places.checkpoints}/`,
+        `├── ${name(saved.manifest).padEnd(23)}what was launched`,
+        `├── ${`${name(saved.records)}/{cell}.jsonl`.padEnd(23)}every task that ran`,
+        ...listed.map((cell, index) => `${index === listed.length - 1 && cell === last ? '└' : '├'}── ${cell}/step_*`),
+        ...(last >= CELLS_IN_LAYOUT ? [`└── … ${last}/step_*`] : []),
+        '',
+        `${report.places.experiment}/`,
+        `├── ${[experiment.manifest, experiment.ledger, experiment.jobScript, experiment.runScript].map(name).join('  ')}`,
+        `├── ${`${name(experiment.code)}/`.padEnd(14)}a copy of the commit, where jobs start`,
+        `├── ${`${name(experiment.configs)}/`.padEnd(14)}config_{cell}.yaml`,
+        `└── ${`${name(experiment.logs)}/`.padEnd(14)}{job}_{Slurm id}_{cell}.out`,
+    ];
+    return block(lines.join('\n'));
+}
+function onTheCluster({ queue, log, cancel }) {
+    const lines = block([queue, log, cancel].join('\n'), 'sh');
+    return `${lines}\n\n\`scancel\` cancels the whole chain, the last job first: if you cancel one job alone, the next one starts.`;
+}
+function sbatchLines(report) {
+    // A plan shows the exact calls. After a launch, the first two show the pattern, and the manifest has the rest.
+    const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
+    const script = shellWord(filesIn(report.places.experiment).jobScript);
+    const lines = shown.map((submission) => {
+        const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${shellWord(value)}`);
+        return [...environment, 'sbatch --parsable', ...submission.arguments.map(shellWord), script].join(' ');
+    });
+    const hidden = report.submissions.length - shown.length;
+    const more = hidden > 0 ? `\n\n… and ${count(hidden, 'more job')} like the last.` : '';
+    return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the id of the previous job.${more}`;
+}
+/** A shell word, quoted only if necessary. */
+function shellWord(text) {
+    return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
+}
+/** The description of the commit status. */
+function statusDescription(report) {
+    const cells = report.status?.cells ?? [];
+    const complete = cells.filter((cell) => cell.complete).length;
+    const known = cells.filter((cell) => cell.nSteps !== undefined);
+    const part = known.reduce((sum, cell) => sum + Math.min(1, cell.stepsDone / (cell.nSteps ?? 1)), 0) / known.length;
+    const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
+    return `${report.state === 'alive' && report.status !== undefined ? chainWords(report.status) : headline(report)}${percent}`;
+}
+/** One line for a log. */
+function renderLine(report) {
+    const cells = report.status?.cells ?? [];
+    const newest = cells.slice(0, 8).map((cell) => `cell ${cell.number} ${cell.newest ?? 'none'}`);
+    const words = report.status === undefined ? headline(report) : chainWords(report.status);
+    return `${report.id}: ${words}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
+}
+
+;// CONCATENATED MODULE: ./lib/report/replies.js
+// Comments that answer a request without a report: what went wrong, and which commands there are.
+
+/** Finds the comment that says why a request was not carried out. */
+const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
+/** @param asked what was asked for, such as `/extend` or `label launch:smoke` */
+function renderProblem(asked, messages) {
+    const body = [
+        PROBLEM_MARKER,
+        `### Not done: ${code(asked)}`,
+        ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
+        'Try again after fixing this.',
+    ];
+    return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
+}
+/** Finds the comment that lists the commands. */
+const HELP_MARKER = '<!-- slurm-chain help -->';
+/** @param forms a form and its meaning for each command */
+function renderHelp(message, forms) {
+    const sentence = message.charAt(0).toUpperCase() + message.slice(1);
+    return [
+        HELP_MARKER,
+        `${plain(sentence)}${/[?.]$/.test(sentence) ? '' : '.'} These are the commands:`,
+        table(['command', 'what it does'], forms.map(([form, what]) => [code(form), what])),
+        '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints. Without it, the command is about what this pull request launched.',
+    ].join('\n\n');
+}
+
+;// CONCATENATED MODULE: ./lib/action/comment.js
+
+/**
+ * Writes the one comment that starts with the marker: edited where it is there already, else made.
+ *
+ * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
+ * both then see two, keep the oldest, and take the other away.
+ * @returns its address
+ */
+async function upsertComment(api, name, number, marker, body) {
+    try {
+        const [first] = await ours(api, name, number, marker);
+        if (first?.body === body)
+            return first.html_url;
+        if (first !== undefined)
+            return await edit(api, name, first, body);
+        const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
+        const [oldest, ...extra] = await ours(api, name, number, marker);
+        if (oldest === undefined || oldest.id === made.id)
+            return made.html_url;
+        for (const comment of extra)
+            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+        return await edit(api, name, oldest, body);
+    }
+    catch (error) {
+        throw explained(error, `writing the comment on pull request #${number}`, 'pull-requests: write');
+    }
+}
+/** Takes the comment with this marker away, if there is one. */
+async function deleteComment(api, name, number, marker) {
+    try {
+        for (const comment of await ours(api, name, number, marker))
+            await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+    }
+    catch (error) {
+        throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
+    }
+}
+async function edit(api, name, comment, body) {
+    const { data } = await api.rest.issues.updateComment({ ...name, comment_id: comment.id, body });
+    return data.html_url;
+}
+/** Our comments with the marker, oldest first. */
+async function ours(api, name, number, marker) {
+    const me = await login(api);
+    const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
+    return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
+}
+/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
+async function login(api) {
+    const { viewer } = await api.graphql('{ viewer { login } }');
+    return viewer.login;
+}
+
+;// CONCATENATED MODULE: ./lib/action/publish.js
+
+
+
+
+
+
+
+
+
+
+/**
+ * Shows an outcome in the summary, in comments and as a commit status. If GitHub does not take one of them, the others stay.
+ * @returns addresses of the comments
+ */
+async function publish(api, name, request, outcome) {
+    switch (outcome.kind) {
+        case 'chain':
+            return publishChain(api, name, request, outcome.report);
+        case 'audit':
+            return publishAudit(api, name, request, outcome.report);
+        default:
+            return outcome;
+    }
+}
+async function publishChain(api, name, request, report) {
+    await summary.addRaw(`${renderSummary(report)}\n\n`).write();
+    const urls = [];
+    try {
+        const asked = request.pullRequest?.number;
+        const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
+        if (numbers.size === 0)
+            for (const number of await pullRequestsWith(api, name, report.commit))
+                numbers.add(number);
+        for (const number of numbers)
+            urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
+        for (const url of urls)
+            info(`comment: ${url}`);
+    }
+    catch (error) {
+        warning(`${messageOf(error)}. The report is in the summary of this run.`);
+    }
+    await publishCommitStatus(api, name, report, urls[0]);
+    return urls;
+}
+async function publishAudit(api, name, request, report) {
+    await summary.addRaw(`${renderAudit(report)}\n\n`).write();
+    if (request.pullRequest === undefined)
+        return [];
+    try {
+        const body = `${AUDIT_MARKER}\n\n${renderAudit(report, COMMENT_BYTES)}`;
+        return [await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body)];
+    }
+    catch (error) {
+        warning(`${messageOf(error)}. The audit is in the summary of this run.`);
+        return [];
+    }
+}
+const COMMIT_STATES = {
+    submitted: 'pending',
+    extended: 'pending',
+    alive: 'pending',
+    waiting: 'pending',
+    running: 'pending',
+    complete: 'success',
+    ended: 'failure',
+    failed: 'failure',
+    cancelled: 'error',
+};
+/** Shows the state on the commit itself. A workflow without `statuses: write` goes without. */
+async function publishCommitStatus(api, name, report, comment) {
+    if (report.state === 'planned' || report.state === 'unknown')
+        return;
+    // Experiments with the same name at one commit differ in what the id adds: overrides and attempt.
+    const [, added = ''] = report.id.split(`-${shortId(report.commit)}`);
+    try {
+        await setCommitStatus(api, name, report.commit, {
+            context: `slurm-chain/${report.name}${added}`,
+            state: report.command === 'cancel' && report.jobs.length > 0 ? 'pending' : COMMIT_STATES[report.state],
+            description: statusDescription(report),
+            url: report.wandb?.group ?? comment ?? report.launcher.runUrl,
+        });
+    }
+    catch (error) {
+        info(`no commit status: ${messageOf(error)}`);
+    }
+}
+/**
+ * Answers the request itself. A reaction shows the outcome. The label is removed, so that setting it again asks again. A comment
+ * says why a request was not carried out.
+ */
+async function answerRequest(api, name, request, problems) {
+    const number = request.pullRequest?.number;
+    try {
+        if (request.comment !== undefined)
+            await react(api, name, request.comment, problems.length === 0 ? 'rocket' : 'confused');
+        if (number === undefined || (request.label === undefined && request.comment === undefined))
+            return;
+        if (request.label !== undefined)
+            await removeLabel(api, name, number, request.label);
+        if (problems.length === 0)
+            await deleteComment(api, name, number, PROBLEM_MARKER);
+        else {
+            const asked = request.label === undefined ? `/${request.command}` : `label ${request.label}`;
+            await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems));
+        }
+    }
+    catch (error) {
+        warning(messageOf(error));
+    }
+}
+/** Answers a command that does not exist with the list of commands. */
+async function answerUnknown(api, name, number, comment, message) {
+    try {
+        await react(api, name, comment, 'confused');
+        await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
+    }
+    catch (error) {
+        warning(messageOf(error));
+    }
+}
+/** Sets the outputs of action.yml: one line per experiment, and all facts as JSON in `report`. */
+function setOutputs(outcomes, urls) {
+    const chains = latest(outcomes.flatMap((outcome) => (outcome.kind === 'chain' ? [outcome.report] : [])));
+    const audits = outcomes.flatMap((outcome) => (outcome.kind === 'audit' ? outcome.report.audits : []));
+    const hasProblem = outcomes.some((outcome) => outcome.kind === 'problem');
+    const lines = (of) => chains.map(of).join('\n');
+    setOutput('experiment-id', [...chains, ...audits].map(({ id }) => id).join('\n'));
+    setOutput('job-ids', lines((report) => report.jobs.map((job) => job.jobId).join(',')));
+    setOutput('checkpoint-dir', lines((report) => report.places.checkpoints));
+    setOutput('wandb-url', lines((report) => report.wandb?.group ?? ''));
+    setOutput('comment-url', urls.join('\n'));
+    const states = [...chains.map(({ state }) => state), ...audits.map(({ verdict }) => verdict.kind)];
+    // An audit has a verdict for each experiment, also when `strict` makes it fail.
+    setOutput('state', [...states, ...(hasProblem && audits.length === 0 ? ['failed'] : [])].join('\n'));
+    setOutput('report', audits.length > 0 ? audits : chains);
+}
+/** The last report of each experiment. */
+function latest(reports) {
+    return [...new Map(reports.map((report) => [report.id, report])).values()];
+}
+/** Marks the workflow step as failed, with an annotation if the problem has a place in a file. */
+function fail(error) {
+    if (!(error instanceof Problem)) {
+        setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
+        if (error instanceof Error && error.stack)
+            core_debug(error.stack);
+        return;
+    }
+    const { place } = error;
+    process.exitCode = 1;
+    core_error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
+}
+
+;// CONCATENATED MODULE: ./lib/base/redact.js
+/**
+ * Text without the secrets in it. Values of fewer than four characters stay: removing those would leave nothing to read.
+ */
+function redact(text, secrets) {
+    return secrets
+        .flatMap((secret) => secret.split(/\r?\n/))
+        .map((secret) => secret.trim())
+        .filter((secret) => secret.length >= 4)
+        .sort((a, b) => b.length - a.length) // one may be a part of another
+        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
+}
+
+;// CONCATENATED MODULE: ./lib/chain/slurm-rows.js
+/** The format of squeue that parseQueueRow reads (squeue(1), --format). */
+const QUEUE_FORMAT = '%F|%K|%T|%r|%S|%N|%j';
+/** @returns undefined for a line that is not such a row */
+function parseQueueRow(line) {
+    const [jobId, cells, state, reason, start, node, name, ...more] = line.split('|');
+    if (jobId === undefined || cells === undefined || state === undefined || reason === undefined)
+        return undefined;
+    if (start === undefined || node === undefined || name === undefined || more.length > 0 || !isJobId(jobId))
+        return undefined;
+    return { jobId, cells: parseTaskList(cells), state, reason, start: secondsOf(start), node, name };
+}
+/** The fields of sacct that parseAccountingRow reads (sacct(1), --format). */
+const ACCOUNTING_FORMAT = 'JobID,JobName,State,ExitCode,Start,End,NodeList';
+/**
+ * @param users names by user id, because sacct prints `CANCELLED by 1001`
+ * @returns undefined for a line that is not such a row
+ */
+function parseAccountingRow(line, users) {
+    const [id, name, state, exit, start, end, node, ...more] = line.split('|');
+    if (id === undefined || name === undefined || state === undefined || exit === undefined)
+        return undefined;
+    if (start === undefined || end === undefined || node === undefined || more.length > 0)
+        return undefined;
+    const [jobId = '', cells = ''] = id.split('_');
+    if (!isJobId(jobId))
+        return undefined;
+    const by = /^CANCELLED by (\d+)$/.exec(state)?.[1];
+    return {
+        jobId,
+        cells: parseTaskList(cells.replace(/[[\]]/g, '')),
+        name,
+        state: state.replace(/ by \d+$/, ''),
+        by: by === undefined ? undefined : users.get(by) || `user ${by}`,
+        exit,
+        start: secondsOf(start),
+        end: secondsOf(end),
+        node,
+    };
+}
+/** Is this an id that Slurm gives to a job? Job ids have 26 bits (slurm.conf(5), MaxJobId); federations use more. */
+function isJobId(text) {
+    return /^[1-9]\d{0,14}$/.test(text);
+}
+/** Times come as seconds since 1970 (SLURM_TIME_FORMAT=%s); Slurm prints other words for times that it does not know. */
+function secondsOf(text) {
+    return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+}
+// Slurm itself allows at most 4,000,001 tasks in an array (slurm.conf(5), MaxArraySize).
+const MOST_TASKS = 4_000_001;
+/** Task numbers of `3`, `0-7%4`, `1,5-6` or `0-10:2` (squeue(1), %K; sbatch(1), --array); other text has none. */
+function parseTaskList(text) {
+    return text
+        .replace(/%\d+$/, '')
+        .split(',')
+        .flatMap((part) => {
+        const [, from, to = from, stride = '1'] = /^(\d{1,7})(?:-(\d{1,7}))?(?::([1-9]\d{0,6}))?$/.exec(part.trim()) ?? [];
+        if (from === undefined)
+            return [];
+        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
+        return Array.from({ length: Math.min(Math.max(length, 0), MOST_TASKS) }, (_, index) => Number(from) + index * Number(stride));
+    });
+}
+
+;// CONCATENATED MODULE: ./lib/chain/journal.js
+
+/** The lines of a journal. A line that cannot be read is left out; an audit reports it. */
+function parseJournal(lines) {
+    return lines.flatMap((line) => parseJournalLine(line) ?? []);
+}
+/** @returns undefined for text that is not a line of a journal */
+function parseJournalLine(line) {
+    const value = parseObject(line);
+    const { launch, step, cell, job, task, restart, host, time } = value;
+    if (!isCount(launch) || !isCount(step) || !isCount(cell) || !isCount(restart))
+        return undefined;
+    if (typeof job !== 'string' || !isJobId(job) || typeof task !== 'string' || !isJobId(task))
+        return undefined;
+    if (typeof host !== 'string' || typeof time !== 'string')
+        return undefined;
+    const seconds = Date.parse(time) / 1000;
+    if (!Number.isFinite(seconds))
+        return undefined;
+    const about = {
+        ...{ launch, jobNumber: step, cell, jobId: job, taskId: task, restart, host, time: seconds },
+        found: textOr(value['found']),
+    };
+    switch (value['event']) {
+        case 'start':
+            return { ...about, event: 'start', resumeStep: integerOr(value['resume_step']) };
+        case 'end':
+            return {
+                ...about,
+                event: 'end',
+                newestStep: integerOr(value['newest_step']),
+                saved: textOr(value['saved']),
+                seconds: integerOr(value['seconds']),
+                exit: integerOr(value['exit']),
+                signal: textOr(value['signal']),
+                newCheckpoint: value['new_checkpoint'] === true,
+                complete: value['complete'] === true,
+            };
+        case 'done':
+            return { ...about, event: 'done' };
+        case 'stopped':
+            return { ...about, event: 'stopped', why: value['why'] === 'vanished' ? 'vanished' : 'failures' };
+        case 'left':
+            return { ...about, event: 'left' };
+        default:
+            return undefined;
+    }
+}
+/** The JSON object that a line of a record holds; an empty one for any other text. */
+function parseObject(line) {
+    try {
+        const value = JSON.parse(line);
+        return typeof value === 'object' && value !== null ? value : {};
     }
     catch {
-        return undefined;
+        return {};
     }
-    if (typeof value !== 'object' || value === null)
-        return undefined;
-    const fields = value;
-    const { event, launch, step, job, task, restart, host, time } = fields;
-    const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
-    const sound = typeof event === 'string' &&
-        [launch, step, restart].every((one) => typeof one === 'number') &&
-        [job, task, host].every((one) => typeof one === 'string') &&
-        Number.isFinite(seconds);
-    return sound ? { number, event, value: fields, time: seconds } : undefined;
 }
-function nameOf({ value }) {
+function isCount(value) {
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+function integerOr(value) {
+    return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
+}
+function textOr(value) {
+    return typeof value === 'string' ? value : undefined;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/ledger.js
+
+
+
+/**
+ * The lines of a ledger. A line that cannot be read is left out: a full disk or a kill may leave half a line, and its job is
+ * still found by its name.
+ */
+function parseLedger(lines) {
+    return lines.flatMap((line) => parseLedgerLine(line) ?? []);
+}
+function parseLedgerLine(line) {
+    const { event, launch, job, step, cell, after, tag, by, why, time } = parseObject(line);
+    if (!isCount(launch) || typeof job !== 'string')
+        return undefined;
+    switch (event) {
+        case 'submitted': {
+            if (!isJobId(job) || !isCount(step) || step < 1)
+                return undefined;
+            const ids = typeof after === 'string' ? after.split(' ').filter(isJobId) : [];
+            const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
+            return {
+                ...{ event, launch, jobNumber: step, cell: isCount(cell) ? cell : undefined, jobId: job, after: ids },
+                tag: typeof tag === 'string' ? tag : '',
+                time: Number.isFinite(seconds) ? seconds : undefined,
+            };
+        }
+        case 'cancelled': {
+            const [, jobId, task] = /^(\d+)(?:_(\d{1,7}))?$/.exec(job) ?? [];
+            if (jobId === undefined || !isJobId(jobId))
+                return undefined;
+            return {
+                ...{ event, launch, jobId, cell: task === undefined ? undefined : Number(task) },
+                by: typeof by === 'string' ? by : undefined,
+                notNeeded: why === 'done',
+            };
+        }
+        case 'releasing':
+        case 'released':
+            return { event, launch };
+        default:
+            return undefined;
+    }
+}
+/** Has the release of a launch begun? Then its jobs may have run. */
+function isReleased(ledger, launch) {
+    return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
+}
+/** The jobs that were queued and released, in the order of the ledger, without those that a launch rolled back. */
+function releasedJobs(ledger) {
+    const held = new Map();
+    const released = [];
+    for (const line of ledger) {
+        switch (line.event) {
+            case 'submitted':
+                held.set(line.jobId, line);
+                break;
+            case 'cancelled':
+                if (line.cell === undefined)
+                    held.delete(line.jobId);
+                break;
+            case 'releasing':
+                for (const job of [...held.values()].filter((one) => one.launch === line.launch)) {
+                    released.push(job);
+                    held.delete(job.jobId);
+                }
+                break;
+            case 'released':
+                break;
+            default:
+                line;
+        }
+    }
+    return released;
+}
+/** The number of the last job that was queued and released; 0 for none. */
+function lastJob(ledger) {
+    return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber));
+}
+/**
+ * The number of the next launch, and of its first job.
+ * @param earlier the launches in the manifest, for when the ledger was purged with its workdir
+ */
+function nextLaunch(ledger, earlier = []) {
+    const last = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
     return {
-        launch: Number(value['launch']),
-        step: Number(value['step']),
-        job: String(value['job']),
-        task: String(value['task']),
-        restart: Number(value['restart']),
-        host: String(value['host']),
+        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        firstJob: last + 1,
+        nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
     };
 }
-/** `20-480/20,499` as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for what is not of that form. */
-function runsOf(text) {
-    if (typeof text !== 'string')
+
+;// CONCATENATED MODULE: ./lib/audit/ranges.js
+/** `20-480/20,499`, as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for any other text. */
+function parseRanges(text) {
+    if (text === undefined)
         return undefined;
     if (text === '')
         return [];
-    const runs = [];
+    const ranges = [];
     for (const piece of text.split(',')) {
         const match = /^(\d{1,18})(?:-(\d{1,18})\/(\d{1,18}))?$/.exec(piece);
         if (match === null)
@@ -78700,205 +77576,1064 @@ function runsOf(text) {
         const stride = Number(match[3] ?? 1);
         if (last < first || stride < 1)
             return undefined;
-        runs.push({ first, last, stride });
+        ranges.push({ first, last, stride });
     }
-    return runs;
+    return ranges;
 }
-/** The part of a run that lies above a number. */
-function above(run, limit) {
-    if (run.last <= limit)
+/** The part of a range that is greater than a number. */
+function above(range, limit) {
+    if (range.last <= limit)
         return undefined;
-    if (run.first > limit)
-        return run;
-    return { ...run, first: run.first + (Math.floor((limit - run.first) / run.stride) + 1) * run.stride };
+    if (range.first > limit)
+        return range;
+    return { ...range, first: range.first + (Math.floor((limit - range.first) / range.stride) + 1) * range.stride };
 }
-function membership(runs) {
-    return (number) => runs.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);
+function contains(ranges, number) {
+    return ranges.some(({ first, last, stride }) => number >= first && number <= last && (number - first) % stride === 0);
 }
-function numberOf(value) {
-    return typeof value === 'number' && Number.isInteger(value) ? value : undefined;
+/** Numbers as ranges, lowest first. */
+function foldRanges(numbers) {
+    const ranges = [];
+    for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
+        const range = ranges.at(-1);
+        if (range?.count === 1 || (range !== undefined && number - range.last === range.stride)) {
+            range.stride = number - range.last;
+            range.last = number;
+            range.count += 1;
+        }
+        else
+            ranges.push({ first: number, last: number, stride: 1, count: 1 });
+    }
+    return ranges.map(({ first, last, stride }) => ({ first, last, stride }));
 }
-function stepName(step) {
+
+;// CONCATENATED MODULE: ./lib/audit/attribution.js
+
+
+
+
+/** Clocks of nodes and file servers differ, and a task may write after it has recorded its end. Seconds. */
+const SLACK_SECONDS = 300;
+/**
+ * Which task wrote which checkpoint of a cell, and what does not fit.
+ *
+ * A task owns the checkpoints that its `end` line names. If it has no `end` line (it was killed), it owns the checkpoints newer
+ * than its resume point that the next journal line lists. If it is also the last task, it owns every newer checkpoint.
+ * @param taskEnds when Slurm's accounting says that a task without an end stopped: seconds since 1970, by task id
+ */
+function accountFor(record, taskEnds = new Map()) {
+    const { lines, gaps, notes } = checkedLines(record);
+    const { tasks, open, gaps: contradictions } = tasksOf(lines, record.cell);
+    const all = [...tasks];
+    if (open !== undefined) {
+        const ended = taskEnds.get(open.taskId);
+        all.push({ ...open, ended, outcome: ended === undefined ? 'open' : 'killed' });
+        notes.push(`cell ${record.cell}: task ${taskName(open, record.cell)} has a start and no end on record: ${ended === undefined ? 'it is running or was killed' : 'it was killed'}; checkpoints newer than ${checkpointName(open.resumeStep)} count as its own`);
+    }
+    const { tasks: owners, unaccounted, notes: more } = attribute(record, all);
+    return {
+        cell: record.cell,
+        tasks: owners,
+        unaccounted,
+        gaps: [...gaps, ...contradictions],
+        notes: [...notes, ...more],
+        lines: lines.map(({ line }) => ({ launch: line.launch, jobNumber: line.jobNumber, jobId: line.jobId })),
+    };
+}
+/** The tasks that a journal records, and where it contradicts itself. */
+function tasksOf(lines, cell) {
+    const tasks = [];
+    const gaps = [];
+    let open;
+    // The newest checkpoint according to the latest line that mentions one.
+    let newest;
+    for (const { number, line } of lines) {
+        const found = parseRanges(line.found);
+        if (open !== undefined && (line.event === 'start' || found !== undefined)) {
+            const saved = savedByKilled(open, found, line);
+            tasks.push({ ...open, outcome: 'killed', ended: line.time, saved });
+            newest = { step: Math.max(open.resumeStep, ...saved.map((range) => range.last)), line: number };
+            open = undefined;
+        }
+        if (line.event === 'start') {
+            const gap = gapAtStart(line, number, newest);
+            if (gap !== undefined)
+                gaps.push(gap);
+            if (line.resumeStep === undefined)
+                continue;
+            open = startedTask(line, line.resumeStep);
+            newest = { step: line.resumeStep, line: number };
+        }
+        else if (line.event === 'end') {
+            if (open === undefined || open.taskId !== line.taskId || open.restart !== line.restart || line.newestStep === undefined) {
+                gaps.push(`line ${number} of its journal is the end of task ${taskName(line, cell)}, whose start is not on record`);
+                continue;
+            }
+            tasks.push({ ...open, outcome: 'ended', ended: line.time, saved: savedByEnd(open, line, line.newestStep) });
+            newest = { step: line.newestStep, line: number };
+            open = undefined;
+        }
+    }
+    return { tasks, open, gaps };
+}
+function startedTask(line, resumeStep) {
+    const { launch, jobNumber, jobId, taskId, restart, host, time } = line;
+    return {
+        ...{ launch, jobNumber, jobId, taskId, restart, host },
+        ...{ started: time, ended: undefined, outcome: 'open', resumeStep, saved: [] },
+    };
+}
+function savedByEnd(open, line, newestStep) {
+    const upTo = newestStep > open.resumeStep ? [{ first: open.resumeStep + 1, last: newestStep, stride: 1 }] : [];
+    return parseRanges(line.saved) ?? upTo;
+}
+/** What a task without an end saved, according to the line after it. */
+function savedByKilled(open, found, next) {
+    const resume = next.event === 'start' ? next.resumeStep : undefined;
+    const listed = found ?? (resume === undefined ? [] : [{ first: open.resumeStep + 1, last: resume, stride: 1 }]);
+    return listed.flatMap((range) => above(range, open.resumeStep) ?? []);
+}
+function gapAtStart(line, number, newest) {
+    const resume = line.resumeStep;
+    if (resume === undefined)
+        return `line ${number} of its journal does not say which checkpoint the task resumed from`;
+    if (newest === undefined) {
+        return resume >= 0
+            ? `line ${number} of its journal resumes from ${checkpointName(resume)}, which no task before it has saved`
+            : undefined;
+    }
+    if (resume === newest.step)
+        return undefined;
+    return `line ${number} of its journal resumes from ${checkpointName(resume)}, but according to line ${newest.line} the newest one is ${checkpointName(newest.step)}`;
+}
+function attribute(record, tasks) {
+    const owners = tasks.map((task) => ({ task, checkpoints: [] }));
+    const unaccounted = [];
+    const incomplete = [];
+    const rewritten = [];
+    const touchedLater = [];
+    const last = tasks.at(-1);
+    // No line says what the last task saved if it did not write its end.
+    const openEnded = last !== undefined && last.outcome !== 'ended' && last.saved.length === 0 ? last : undefined;
+    const owns = (task, number) => contains(task.saved, number) || (task === openEnded && number > openEnded.resumeStep);
+    for (const checkpoint of record.checkpoints.toSorted((a, b) => a.number - b.number)) {
+        if (!checkpoint.complete) {
+            incomplete.push(checkpoint);
+            continue;
+        }
+        // If two tasks saved the same number, it is the later one's.
+        const index = owners.findLastIndex(({ task }) => owns(task, checkpoint.number));
+        const owner = owners[index];
+        if (owner === undefined) {
+            unaccounted.push({ checkpoint, why: tasks.length === 0 ? 'no task is on record' : 'no task on record has saved it' });
+            continue;
+        }
+        const later = owners.slice(index + 1);
+        if (ranAt(owner.task, checkpoint.modified)) {
+            if (![owner, ...later].some(({ task }) => ranAt(task, checkpoint.touched)))
+                touchedLater.push(checkpoint);
+        }
+        else if (later.some(({ task }) => ranAt(task, checkpoint.modified)))
+            rewritten.push(checkpoint);
+        else {
+            unaccounted.push({ checkpoint, why: writtenOutside(checkpoint, owner.task, record.cell) });
+            continue;
+        }
+        owner.checkpoints.push(checkpoint);
+    }
+    const note = (entries, one, many) => entries.length === 0 ? [] : [`cell ${record.cell}: ${namesOf(entries)} ${entries.length === 1 ? one : many}`];
+    return {
+        tasks: owners,
+        unaccounted,
+        notes: [
+            ...note(incomplete, 'is not complete; no task resumes from it', 'are not complete; no task resumes from them'),
+            ...note(rewritten, 'was written to again by a later task of the chain', 'were written to again by a later task of the chain'),
+            ...note(touchedLater, 'changed after the task that saved it had ended (ctime is later); its contents may have been replaced', 'changed after the tasks that saved them had ended (ctime is later); their contents may have been replaced'),
+        ],
+    };
+}
+function ranAt(task, time) {
+    return time >= task.started - SLACK_SECONDS && time <= (task.ended ?? Number.POSITIVE_INFINITY) + SLACK_SECONDS;
+}
+function writtenOutside(checkpoint, task, cell) {
+    const end = task.ended === undefined ? 'now' : timeText(task.ended);
+    return `it was last written at ${timeText(checkpoint.modified)}, but task ${taskName(task, cell)}, which saved this number, ran from ${timeText(task.started)} to ${end}`;
+}
+/** The lines of a journal, and what is wrong with them. */
+function checkedLines(record) {
+    const gaps = [];
+    const notes = [];
+    const lines = [];
+    const texts = record.journal ?? [];
+    const whole = record.cut ? texts.slice(0, -1) : texts;
+    if (record.cut) {
+        notes.push(`cell ${record.cell}: the last line of its journal is incomplete; a task is writing it, or was killed meanwhile`);
+    }
+    const checksums = new Set();
+    let previous = '';
+    for (const [index, text] of whole.entries()) {
+        const number = index + 1;
+        const match = /^(.*),"sum":"([0-9a-f]{16})"\}$/s.exec(text);
+        const checksum = match?.[2] ?? '';
+        if (match === null)
+            gaps.push(`line ${number} of its journal has no checksum`);
+        else if (checksumOf(previous, `${match[1]}}`) !== checksum) {
+            gaps.push(`line ${number} of its journal does not match its checksum: it, or the line before it, was edited, inserted or removed`);
+        }
+        previous = checksum;
+        checksums.add(checksum);
+        const line = parseJournalLine(text);
+        if (line === undefined)
+            gaps.push(`line ${number} of its journal cannot be read`);
+        else if (line.cell !== record.cell)
+            gaps.push(`line ${number} of its journal belongs to cell ${line.cell}`);
+        else
+            lines.push({ number, line });
+    }
+    const { releasedChecksum } = record;
+    if (releasedChecksum !== undefined && releasedChecksum !== '' && !checksums.has(releasedChecksum)) {
+        gaps.push(record.journal === undefined
+            ? 'its journal is gone'
+            : 'its journal lacks the line that was the last one when the last task released the cell: lines were removed or edited');
+    }
+    return { lines, gaps, notes };
+}
+/** The checksum of a journal line, as src/runtime/journal.sh computes it. @param line without its checksum */
+function checksumOf(previous, line) {
+    return (0,external_node_crypto_.createHash)('sha256')
+        .update(previous + line)
+        .digest('hex')
+        .slice(0, 16);
+}
+function checkpointName(step) {
     return step < 0 ? 'no checkpoint' : `checkpoint ${step}`;
 }
-/** `4711_3`, and which restart where it was requeued. */
-function taskName({ job, restart }, cell) {
-    return `${job}_${cell}${restart > 0 ? ` (restart ${restart})` : ''}`;
+/** `4711_3`, and `(restart 2)` if it was requeued. */
+function taskName({ jobId, restart }, cell) {
+    return `${jobId}_${cell}${restart > 0 ? ` (restart ${restart})` : ''}`;
 }
+/** ISO 8601, UTC. @param seconds since 1970 */
 function timeText(seconds) {
     return new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 function namesOf(entries) {
-    const names = entries.slice(0, 5).map((entry) => entry.name);
-    const more = entries.length - names.length;
-    return `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${entries.length === 1 ? 'is' : 'are'}`;
-}
-/** Numbers as runs of one distance, lowest first. */
-function foldRuns(numbers) {
-    const runs = [];
-    for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
-        const run = runs.at(-1);
-        if (run?.count === 1 || (run !== undefined && number - run.last === run.stride)) {
-            run.stride = number - run.last;
-            run.last = number;
-            run.count += 1;
-        }
-        else
-            runs.push({ first: number, last: number, stride: 1, count: 1 });
-    }
-    return runs.map(({ first, last, stride }) => ({ first, last, stride }));
-}
-/**
- * Compares the three records of what was submitted.
- * @param ledger undefined when it is gone; unreadable lines left out
- * @param unreadable how many those are
- */
-function compareRecords(manifest, ledger, unreadable, accounts) {
-    const changed = [];
-    const missing = [];
-    const notes = [];
-    const launches = new Map(manifest.launches.map((launch) => [launch.launch, launch]));
-    const journaled = new Map();
-    for (const { cell, lines } of accounts) {
-        for (const line of lines)
-            journaled.set(`${line.launch} ${line.step} ${line.job}`, { ...line, cell });
-    }
-    for (const { launch, step, job, cell } of journaled.values()) {
-        const record = launches.get(launch);
-        if (record === undefined)
-            changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the manifest does not know`);
-        else if (!record.steps.includes(step)) {
-            changed.push(`the journal of cell ${cell} has job ${job} of step ${step}, which launch ${launch} in the manifest did not ask for`);
-        }
-    }
-    if (ledger === undefined)
-        return { changed, missing, notes };
-    if (unreadable > 0)
-        notes.push(`${unreadable} of the ledger's lines cannot be read; a full disk or a kill leaves such`);
-    const released = new Set(ledger.filter((line) => line.event === 'releasing').map((line) => line.launch));
-    for (const launch of released) {
-        if (!launches.has(launch))
-            changed.push(`the ledger has launch ${launch}, which the manifest does not know`);
-    }
-    // A ledger that went with workdir is begun anew by the next launch.
-    const begins = Math.min(...ledger.map((line) => line.launch));
-    for (const launch of launches.keys()) {
-        if (launch < begins)
-            missing.push(`the ledger from before launch ${begins}`);
-        else if (!released.has(launch))
-            notes.push(`launch ${launch} was never let go: nothing of it has run`);
-    }
-    const steps = new Map(ledger.filter((line) => line.event === 'submitted').map((line) => [line.job, line]));
-    for (const { launch, step, job } of steps.values()) {
-        const record = launches.get(launch);
-        if (step !== undefined && record !== undefined && released.has(launch) && !record.steps.includes(step)) {
-            changed.push(`the ledger has step ${step} of launch ${launch} (job ${job}), which the manifest does not know`);
-        }
-    }
-    for (const { launch, step, job, cell } of journaled.values()) {
-        if (launch < begins)
-            continue;
-        const line = steps.get(job);
-        if (line === undefined)
-            changed.push(`the journal of cell ${cell} has job ${job}, which the ledger does not know`);
-        else if (line.launch !== launch || (line.step !== undefined && line.step !== step)) {
-            changed.push(`job ${job} is step ${step} of launch ${launch} in the journal of cell ${cell}, and step ${line.step ?? '?'} of launch ${line.launch} in the ledger`);
-        }
-        else if (!released.has(launch)) {
-            changed.push(`the journal of cell ${cell} has job ${job} of launch ${launch}, which the ledger never let go`);
-        }
-    }
-    return { changed: [...new Set(changed)], missing: [...new Set(missing)], notes: [...new Set(notes)] };
+    const names = entries.map((entry) => entry.name);
+    return some(names, 5);
 }
 
-;// CONCATENATED MODULE: ./lib/cluster/records.js
-const NONE = { count: 0, names: [] };
-const NOTHING = {
-    saveThere: false,
-    directoryThere: false,
-    manifests: [],
-    ledger: undefined,
-    journals: new Map(),
-    unreadable: new Set(),
-    heads: new Map(),
-    checkpoints: [],
-    files: new Map(),
-    copy: { kind: 'not looked at' },
-};
-function readAnswers(answers, expected) {
-    const groups = [];
-    const codes = new Map();
-    const endOf = new Map();
-    let cost = { filesHashed: 0, bytesHashed: 0, clusterSeconds: 0 };
-    for (const answer of answers) {
-        const { key, values } = answer;
-        if (key === 'experiment')
-            groups.push([]);
-        else if (key === 'code') {
-            const [dir = '', recorded = '', actual = '', ...bad] = values;
-            codes.set(dir, { recorded, actual, bad: listedOf(bad) });
-        }
-        else if (key === 'task-end') {
-            const seconds = Number(values[1]);
-            if (Number.isFinite(seconds) && seconds > 0)
-                endOf.set(values[0] ?? '', seconds);
-        }
-        else if (key === 'cost') {
-            const [filesHashed = 0, bytesHashed = 0, nanoseconds = 0] = values.map(Number);
-            cost = { filesHashed, bytesHashed, clusterSeconds: nanoseconds / 1e9 };
-        }
-        else
-            groups.at(-1)?.push(answer);
-    }
-    if (groups.length !== expected)
-        throw new Error(`${groups.length} answers to ${expected} questions`);
-    return { found: groups.map(foundOf), codes, endOf, cost };
+;// CONCATENATED MODULE: ./lib/experiment/identity.js
+
+// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
+// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+const LONGEST_ID = 64 - '-4000000'.length;
+// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
+// or an override never changes how the name is cut.
+const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
+/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+function slugOf(name) {
+    const slug = name
+        .normalize('NFKD')
+        .replace(/[^A-Za-z0-9._-]+/g, '-')
+        .replace(/^[^A-Za-z0-9]+/, '');
+    if (slug === name && slug.length <= LONGEST_NAME)
+        return slug;
+    const hash = (0,external_node_crypto_.createHash)('sha256').update(name).digest('hex').slice(0, 6);
+    const cut = slug.slice(0, LONGEST_NAME - hash.length - 1).replace(/[-._]+$/, '');
+    return `${cut || 'x'}-${hash}`;
 }
-function foundOf(answers) {
-    const of = (key) => answers.filter((answer) => answer.key === key).map((answer) => answer.values);
-    const [ledger] = of('ledger');
-    const journals = of('journal');
-    const listed = (key) => listedOf(of(key)[0] ?? []);
-    const copy = () => {
-        const [missing] = of('copy-missing');
-        if (missing !== undefined)
-            return { kind: 'missing', code: missing[0] ?? '' };
-        const [compared] = of('copy');
-        if (compared === undefined)
-            return { kind: 'not looked at' };
-        const code = compared[0] ?? '';
-        if (of('copy-unknown').length > 0)
-            return { kind: 'unknown', code };
-        return { kind: 'compared', code, changed: listed('copy-changed'), gone: listed('copy-gone'), added: listed('copy-added') };
-    };
+/**
+ * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
+ * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * @param commit all 40 hex digits
+ * @param overridesHash from hashOfOverrides, may be empty
+ * @param attempt counts from 1, at most 99
+ */
+function experimentId(name, commit, overridesHash = '', attempt = 1) {
+    if (!/^[0-9a-f]{40}$/.test(commit))
+        throw new RangeError(`'${commit}' is not a whole commit id`);
+    if (!Number.isInteger(attempt) || attempt < 1 || attempt > 99)
+        throw new RangeError(`attempt ${attempt} is not from 1 to 99`);
+    const parts = [slugOf(name), commit.slice(0, 12)];
+    if (overridesHash)
+        parts.push(overridesHash);
+    if (attempt > 1)
+        parts.push(`a${attempt}`);
+    return parts.join('-');
+}
+/** The W&B run id of one cell; job.sh builds the same inside the job. */
+function wandbRunId(id, cell) {
+    return `${id}-${cell}`;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/wandb.js
+
+/**
+ * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
+ * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ */
+function wandbLinks(wandb, id, cells) {
+    if (wandb.entity === undefined || wandb.project === undefined)
+        return undefined;
+    const base = `${wandb.baseUrl ?? 'https://wandb.ai'}/${encodeURIComponent(wandb.entity)}/${encodeURIComponent(wandb.project)}`;
     return {
-        saveThere: of('save').length > 0,
-        directoryThere: of('directory').length > 0,
-        manifests: of('manifest').map(([file = '', text = '']) => ({ file, text })),
-        ledger: ledger !== undefined && ledger.length > 0 ? ledger : undefined,
-        journals: new Map(journals.filter(([, end]) => end !== 'unreadable').map(([cell, end, ...lines]) => [Number(cell), { lines, cut: end !== 'whole' }])),
-        unreadable: new Set(journals.filter(([, end]) => end === 'unreadable').map(([cell]) => Number(cell))),
-        heads: new Map(of('heads')
-            .flat()
-            .map((pair) => pair.split(' '))
-            .map(([cell, sum = '']) => [Number(cell), sum])),
-        checkpoints: of('checkpoints').flat(),
-        files: new Map(of('files')
-            .flat()
-            .flatMap((line) => {
-            const match = /^([0-9a-f]{64}) [ *](.*)$/.exec(line);
-            return match === null ? [] : [[match[2] ?? '', match[1] ?? '']];
-        })),
-        copy: copy(),
+        group: `${base}/groups/${encodeURIComponent(id)}/workspace`,
+        runs: Array.from({ length: cells }, (_, cell) => `${base}/runs/${wandbRunId(id, cell)}`),
     };
 }
-function listedOf([number = '0', ...names]) {
-    return { count: Number(number), names: names.map((name) => name.replace(/^\.\//, '')) };
+
+;// CONCATENATED MODULE: ./lib/chain/manifest.js
+
+
+
+
+function summaryOf(manifest) {
+    const { id, name, commit, path, attempt, overrides, subject, chain, repository, pullRequests, cluster, save, checkpoints } = manifest;
+    return {
+        ...{ id, name, commit, path, attempt, overrides, subject, chain, repository, pullRequests, cluster, save, checkpoints },
+        codeName: manifest.code.name,
+    };
 }
-function said({ count: all, names }) {
-    return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`;
+/** The manifest of an experiment with one more launch in it. */
+function manifestOf({ experiment, code, places, plan, subject, launch, earlier, }) {
+    const { settings } = experiment;
+    const chainOverrides = overrideTexts(experiment, false);
+    const pullRequests = [...earlier, launch].flatMap((one) => one.pullRequest ?? []);
+    return {
+        version: 1,
+        id: experiment.id,
+        name: experiment.name,
+        commit: experiment.commit,
+        path: experiment.path,
+        attempt: experiment.attempt,
+        overrides: overrideTexts(experiment, true),
+        subject,
+        chain: chainOverrides.filter((override) => !override.startsWith('chain.n_jobs=')),
+        repository: launch.repository,
+        pullRequests: [...new Set(pullRequests)],
+        cluster: experiment.cluster?.name ?? '',
+        workdir: places.workdir,
+        save: saveDirectory(places.savePath, experiment.id),
+        checkpoints: { prefix: settings.save.prefix, complete: settings.save.complete ?? '', offset: settings.save.step === 'index' ? 1 : 0 },
+        slurm: [...settings.slurm],
+        wandb: wandbLinks(settings.wandb, experiment.id, experiment.cells.length) ?? null,
+        code: { name: code.name, digest: code.digest, submodules: code.submodules, lfsPointers: code.lfsPointers },
+        cells: experiment.cells.map((cell) => ({
+            cell: cell.number,
+            choices: Object.fromEntries(cell.choices),
+            nSteps: cell.nSteps ?? null,
+        })),
+        launches: [
+            ...earlier,
+            {
+                ...launch,
+                launch: plan.launch,
+                steps: [...new Set(plan.submissions.map((submission) => submission.jobNumber))],
+                overrides: chainOverrides,
+                sbatch: plan.submissions.map((submission) => submission.arguments),
+            },
+        ],
+    };
 }
-/** Directories whose name is the prefix and a number; any that ends in a number where nobody knows the prefix. */
+/** @param inId those that are part of the id, or those that are not */
+function overrideTexts(experiment, inId) {
+    return experiment.overrides
+        .filter((override) => countsInId(override) === inId)
+        .map((override) => `${override.path}=${override.value}`)
+        .sort();
+}
+/** @param where the file, for the message. @throws Problem for text that is not a manifest */
+function parseManifest(text, where) {
+    let value;
+    try {
+        value = JSON.parse(text);
+    }
+    catch (error) {
+        throw new Problem(`${where} is not valid JSON: ${messageOf(error)}. Restore it from the other copy of the manifest`);
+    }
+    if (!isManifest(value))
+        throw new Problem(`${where} is not a manifest that this version of the action can read`);
+    return value;
+}
+/** @param text summary.json, or the manifest of an older version. @returns undefined for other text, which a closer look reports */
+function parseSummary(text) {
+    let value;
+    try {
+        value = JSON.parse(text);
+    }
+    catch {
+        return undefined;
+    }
+    if (isManifest(value))
+        return summaryOf(value);
+    return isSummary(value) ? value : undefined;
+}
+function isSummary(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const summary = value;
+    return hasIdentity(summary) && typeof summary.codeName === 'string';
+}
+function isManifest(value) {
+    if (typeof value !== 'object' || value === null)
+        return false;
+    const manifest = value;
+    return (manifest.version === 1 &&
+        hasIdentity(manifest) &&
+        typeof manifest.workdir === 'string' &&
+        Array.isArray(manifest.slurm) &&
+        typeof manifest.wandb === 'object' &&
+        isCode(manifest.code) &&
+        Array.isArray(manifest.cells) &&
+        manifest.cells.every(isCell) &&
+        Array.isArray(manifest.launches) &&
+        manifest.launches.every(isLaunch));
+}
+/** The checks that a summary and a manifest share. */
+function hasIdentity(value) {
+    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'save'];
+    const lists = ['overrides', 'chain', 'pullRequests'];
+    return (texts.every((key) => typeof value[key] === 'string') &&
+        lists.every((key) => Array.isArray(value[key])) &&
+        typeof value.attempt === 'number' &&
+        isCheckpoints(value.checkpoints));
+}
+function isCheckpoints(value) {
+    const names = value;
+    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
+}
+function isCode(value) {
+    const code = value;
+    return typeof code?.name === 'string' && typeof code.digest === 'string';
+}
+function isCell(value) {
+    const cell = value;
+    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
+}
+function isLaunch(value) {
+    const launch = value;
+    return (typeof launch?.launch === 'number' &&
+        Array.isArray(launch.steps) &&
+        typeof launch.actor === 'string' &&
+        typeof launch.runUrl === 'string' &&
+        typeof launch.at === 'string');
+}
+const DIFFERENCES_SHOWN = 5;
+/**
+ * Where a manifest does not match what its commit gives, one line each. Where it lives and who launched it may differ.
+ * @param expected computed from the commit
+ */
+function manifestDifferences(found, expected) {
+    const { workdir: _w, launches: _l, pullRequests: _p, repository: _r, chain: _c, ...wanted } = expected;
+    const fields = Object.entries(wanted).flatMap(([key, value]) => fieldDifferences(found[key], value, key));
+    return fields
+        .slice(0, DIFFERENCES_SHOWN)
+        .map(({ path, a, b }) => `${path} is ${JSON.stringify(a) ?? 'missing'} in the manifest and ${JSON.stringify(b) ?? 'missing'} at the commit`);
+}
+/** Every field that differs between two JSON values, by its path. */
+function fieldDifferences(a, b, path = '') {
+    if (typeof a === 'object' && a !== null && typeof b === 'object' && b !== null) {
+        const at = (value, key) => value[key];
+        const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+        return [...keys].flatMap((key) => fieldDifferences(at(a, key), at(b, key), path === '' ? key : `${path}.${key}`));
+    }
+    return a === b ? [] : [{ path, a, b }];
+}
+
+;// CONCATENATED MODULE: ./lib/chain/task.js
+
+/**
+ * The files of an experiment that are computed from the commit: one config per cell, run.sh with the user's commands, and
+ * task.env with what job.sh has to know. Nothing in them depends on the launch, so the same experiment gives the same bytes.
+ * @param savePath `{save.path}`, expanded on the cluster
+ */
+function filesOf(experiment, savePath) {
+    return [
+        ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
+        { path: 'run.sh', content: runScript(experiment) },
+        { path: 'task.env', content: taskVariables(experiment, savePath) },
+    ];
+}
+/**
+ * `setup`, then `run`, in one shell with -e and pipefail, like a `run` step of GitHub Actions. The traps keep this shell alive,
+ * so that the command it waits for gets the signal and has time to save. A signal during `setup` ends the shell.
+ */
+function runScript(experiment) {
+    const { setup, run, env, wandb } = experiment.settings;
+    const variables = [
+        ['WANDB_PROJECT', wandb.project],
+        ['WANDB_ENTITY', wandb.entity],
+        ['WANDB_BASE_URL', wandb.baseUrl],
+        ...env,
+    ];
+    return [
+        `# setup and run of ${experiment.path} at ${experiment.commit}`,
+        'set -eo pipefail',
+        "trap 'exit 138' USR1 USR2",
+        "trap 'exit 143' TERM",
+        ...variables.flatMap(([name, value]) => (value === undefined ? [] : [`export ${name}=${quote(value)}`])),
+        'set -a',
+        '. "$EXPERIMENT_DIR/secrets.env"',
+        'set +a',
+        ...setup,
+        'trap : USR1 USR2 TERM',
+        run.replace(/\n*$/, ''),
+        '',
+    ].join('\n');
+}
+function taskVariables(experiment, savePath) {
+    const { settings, cells } = experiment;
+    return [
+        `SAVE_PATH=${quote(savePath)}`,
+        `SAVE_PREFIX=${quote(settings.save.prefix)}`,
+        `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
+        `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
+        `N_STEPS=(${cells.map((cell) => quote(cell.nSteps === undefined ? '' : String(cell.nSteps))).join(' ')})`,
+        '',
+    ].join('\n');
+}
+/** The settings by which src/runtime/checkpoints.sh recognises checkpoints, as NAME=VALUE arguments of a shell function. */
+function checkpointArguments({ prefix, complete }) {
+    return [`SAVE_PREFIX=${prefix}`, `SAVE_COMPLETE=${complete}`];
+}
+/** Secrets as assignments that run.sh reads. They go into a file that only the account can read. */
+function secretAssignments(secrets) {
+    return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
+}
+
+// EXTERNAL MODULE: ./node_modules/tar-stream/index.js
+var tar_stream = __nccwpck_require__(6118);
+;// CONCATENATED MODULE: external "node:stream/promises"
+const promises_namespaceObject = require("node:stream/promises");
+;// CONCATENATED MODULE: ./lib/repo/code.js
+
+
+
+
+
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
+const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
+/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
+async function codeOf(repo, commit, exclude) {
+    const open = () => gitStream(repo, [
+        ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
+        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+        ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
+        ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
+    ]);
+    const lfsPointers = [];
+    const listing = new TreeListing();
+    let bytes = 0;
+    const extract = tar_stream.extract();
+    const reading = (0,promises_namespaceObject.pipeline)(open(), async function* count(source) {
+        for await (const chunk of source) {
+            bytes += chunk.length;
+            yield chunk;
+        }
+    }, extract);
+    const listed = (async () => {
+        for await (const entry of extract) {
+            const { name, type, linkname, mode } = entry.header;
+            const hash = (0,external_node_crypto_.createHash)('sha256');
+            let head = Buffer.alloc(0);
+            for await (const chunk of entry) {
+                hash.update(chunk);
+                if (head.length < LFS_POINTER.length)
+                    head = Buffer.concat([head, chunk]);
+            }
+            if (type === 'file') {
+                listing.addFile(name, hash.digest('hex'), ((mode ?? 0) & 0o100) !== 0);
+                if (head.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
+                    lfsPointers.push(name);
+            }
+            else if (type === 'symlink')
+                listing.addLink(name, linkname ?? '');
+        }
+    })();
+    await Promise.all([reading, listed]);
+    const entries = await entriesAt(repo, commit);
+    const left = exclude.length === 0 ? '' : `-${(0,external_node_crypto_.createHash)('sha256').update(JSON.stringify(exclude)).digest('hex').slice(0, 6)}`;
+    return {
+        name: commit + left,
+        digest: listing.digest(),
+        bytes,
+        files: listing.files,
+        submodules: entries.filter((entry) => entry.mode === '160000').map((entry) => entry.path),
+        lfsPointers,
+        open,
+    };
+}
+/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
+class TreeListing {
+    #files = new Map();
+    #links = [];
+    #executables = [];
+    get files() {
+        return this.#files.size;
+    }
+    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
+    addFile(path, sha256, executable) {
+        refuseLineEnds(path);
+        this.#files.set(`./${path}`, sha256);
+        if (executable)
+            this.#executables.push(`exec ./${path}`);
+    }
+    addLink(path, target) {
+        refuseLineEnds(path + target);
+        this.#links.push(`link ./${path} -> ${target}`);
+    }
+    digest() {
+        const files = [...this.#files]
+            .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
+            .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
+        const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
+        return (0,external_node_crypto_.createHash)('sha256')
+            .update(all.map((line) => `${line}\n`).join(''))
+            .digest('hex');
+    }
+}
+function sorted(lines) {
+    return lines.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+function refuseLineEnds(name) {
+    if (/[\n\r]/.test(name))
+        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
+}
+
+;// CONCATENATED MODULE: external "node:fs"
+const external_node_fs_namespaceObject = require("node:fs");
+;// CONCATENATED MODULE: ./lib/cluster/runtime.js
+
+// The bundler looks for `new URL('…', import.meta.url)` and copies each of these files beside the bundle.
+const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
+/** The shell code that runs on the cluster, by file name. */
+const RUNTIME = {
+    frame: read(__nccwpck_require__.ab + "frame.sh"),
+    lock: read(__nccwpck_require__.ab + "lock.sh"),
+    probe: read(__nccwpck_require__.ab + "probe.sh"),
+    stage: read(__nccwpck_require__.ab + "stage.sh"),
+    change: read(__nccwpck_require__.ab + "change.sh"),
+    submit: read(__nccwpck_require__.ab + "submit.sh"),
+    checkpoints: read(__nccwpck_require__.ab + "checkpoints.sh"),
+    cancel: read(__nccwpck_require__.ab + "cancel.sh"),
+    survey: read(__nccwpck_require__.ab + "survey.sh"),
+    audit: read(__nccwpck_require__.ab + "audit.sh"),
+    journal: read(__nccwpck_require__.ab + "journal.sh"),
+    layout: read(__nccwpck_require__.ab + "layout.sh"),
+    'job-name': read(__nccwpck_require__.ab + "job-name.sh"),
+    queue: read(__nccwpck_require__.ab + "queue.sh"),
+    ledger: read(__nccwpck_require__.ab + "ledger.sh"),
+    job: read(__nccwpck_require__.ab + "job.sh"),
+};
+
+;// CONCATENATED MODULE: ./lib/cluster/answers.js
+/** All answers of a program, in the order in which they came. */
+class Answers {
+    #all;
+    constructor(all) {
+        this.#all = all;
+    }
+    /** Every answer with this key. */
+    all(key) {
+        return this.#all.filter((answer) => answer.key === key);
+    }
+    /** The answer with this key, if there is one. @throws Error when there are several */
+    optional(key) {
+        const [one, ...others] = this.all(key);
+        if (others.length > 0)
+            throw new Error(`${others.length + 1} answers '${String(key)}' where one was expected`);
+        return one;
+    }
+    /** The answer with this key. @throws Error when it is missing, or when there are several */
+    one(key) {
+        const one = this.optional(key);
+        if (one === undefined)
+            throw new Error(`the answer '${String(key)}' is missing`);
+        return one;
+    }
+    has(key) {
+        return this.#all.some((answer) => answer.key === key);
+    }
+}
+/** Gives the fields of an answer their names. @throws Error for a key that the table lacks, and for missing or extra fields */
+function decodeAnswer(table, { key, values }) {
+    const names = Object.hasOwn(table, key) ? table[key] : undefined;
+    if (names === undefined)
+        throw new Error(`unknown answer '${key}'`);
+    const last = names.at(-1);
+    const rest = last?.endsWith('…') ? last.slice(0, -1) : undefined;
+    const single = rest === undefined ? names : names.slice(0, -1);
+    if (values.length < single.length || (rest === undefined && values.length > single.length)) {
+        throw new Error(`the answer '${key}' has ${values.length} fields instead of ${names.join(' ') || 'none'}`);
+    }
+    const fields = Object.fromEntries(single.map((name, index) => [name, values[index]]));
+    const answer = { ...fields, ...(rest === undefined ? {} : { [rest]: values.slice(single.length) }), key };
+    return answer;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/shell.js
+
+
+
+
+
+
+/** The answers of frame.sh, which every program has. */
+const FRAME_ANSWERS = { problem: ['what', 'details…'] };
+/** The outcome is not known: the program may have done all, some or none of its work. */
+class Unknown extends Problem {
+}
+const STDERR_KEPT = 8_000;
+const LONGEST_LINE = 32_000_000;
+/**
+ * Runs a program on the login node with bash, whatever the account's login shell is, in the environment of a login shell. The
+ * program goes over stdin, so that none of its values is in an argument list.
+ *
+ * The command is made of two single-quoted words without !, ' or \, because every login shell reads those alike. The outer
+ * bash moves stdin to descriptor 3 before the start-up files of the inner bash can read from it.
+ * @param onAnswer called with each answer as soon as it is there
+ * @throws Unknown when the reply is not complete, or not one that the program can give
+ */
+async function runProgram(login, program, run, onAnswer = () => { }) {
+    const marker = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
+    const text = Buffer.from([
+        `MARK=${quote(marker)}`,
+        login.cluster.prelude,
+        RUNTIME.frame,
+        ...program.parts.map((part) => RUNTIME[part]),
+        ...run.calls.map((one) => `${one} || exit`),
+        'exit 0\n',
+    ].join('\n'));
+    const command = `exec bash -c 'exec 3<&0 </dev/null; exec bash -l -c "$0"' 'eval "$(head -c ${text.length} <&3)"'`;
+    const input = new external_node_stream_.PassThrough();
+    input.write(text);
+    run.data?.on('error', (error) => input.destroy(error));
+    run.data?.pipe(input);
+    const stop = () => input.end();
+    run.signal?.addEventListener('abort', stop);
+    if (run.signal?.aborted)
+        stop();
+    const answers = [];
+    let status;
+    let nonsense;
+    const lines = new LineReader((line) => {
+        const raw = parseAnswer(marker, line);
+        if (raw === undefined)
+            return;
+        if (raw.key === 'end') {
+            status = Number(raw.values[0]);
+            return;
+        }
+        try {
+            const answer = decodeAnswer(program.answers, raw);
+            answers.push(answer);
+            onAnswer(answer);
+        }
+        catch (error) {
+            nonsense ??= messageOf(error);
+        }
+    });
+    let stderr = '';
+    const exit = await login.connection.execute(command, {
+        input,
+        deadlineSeconds: run.deadlineSeconds,
+        onStdout: (chunk) => lines.push(chunk),
+        onStderr: (chunk) => {
+            stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
+        },
+    });
+    run.signal?.removeEventListener('abort', stop);
+    input.destroy();
+    run.data?.destroy();
+    const { name } = login.connection;
+    if (nonsense !== undefined) {
+        throw new Unknown(`${name}: unexpected output while ${run.purpose}: ${nonsense}. This is a fault of slurm-chain; please report it`);
+    }
+    if (status === undefined) {
+        const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was done`;
+        throw new Unknown(`${name}: the connection ended while ${run.purpose}: ${how}${endOfStderr(stderr)}`);
+    }
+    return { answers: new Answers(answers), status, stderr };
+}
+/**
+ * runProgram for programs that have to succeed.
+ * @throws Problem with the program's own message when it fails
+ */
+async function runChecked(login, program, run, onAnswer) {
+    const { answers, status, stderr } = await runProgram(login, program, run, onAnswer);
+    const [problem] = answers.all('problem');
+    const { name } = login.connection;
+    if (problem !== undefined) {
+        const details = problem.details.map((detail) => `\n${detail}`).join('');
+        throw new Problem(`${name}: ${problem.what.trim().replace(/\s*\n\s*/g, '; ')}${details}`);
+    }
+    if (status !== 0)
+        throw new Problem(`${name}: ${run.purpose} failed with status ${status}${endOfStderr(stderr)}`);
+    return answers;
+}
+function endOfStderr(stderr) {
+    const text = stderr.trim().slice(-1000);
+    return text === '' ? '' : `. Its stderr ends with: ${text}`;
+}
+/** One call of a function of the program, every argument quoted. */
+function call(name, ...args) {
+    return [name, ...args.map(quote)].join(' ');
+}
+/** The answer on a line; undefined for all other output: a banner, a start-up file, a command that prints something. */
+function parseAnswer(marker, line) {
+    if (!line.startsWith(`${marker} `))
+        return undefined;
+    const [key = '', ...values] = line
+        .slice(marker.length + 1)
+        .split('\t')
+        .map(unescaped);
+    return { key, values };
+}
+/** Reverses the escapes of `answer` in frame.sh. */
+function unescaped(text) {
+    return text.replace(/%(0A|09|0D|25)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+/** The lines of a byte stream. A line that is longer than any answer is dropped, so that noise without line ends costs no memory. */
+class LineReader {
+    #onLine;
+    #pending = [];
+    #length = 0;
+    constructor(onLine) {
+        this.#onLine = onLine;
+    }
+    push(chunk) {
+        let rest = chunk;
+        for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+            this.#keep(rest.subarray(0, end));
+            this.#onLine(Buffer.concat(this.#pending).toString());
+            this.#pending = [];
+            this.#length = 0;
+            rest = rest.subarray(end + 1);
+        }
+        this.#keep(rest);
+    }
+    #keep(piece) {
+        this.#length += piece.length;
+        if (this.#length <= LONGEST_LINE)
+            this.#pending.push(piece);
+        else
+            this.#pending = [];
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/stage.js
+
+
+
+
+
+
+
+/** The batch script of every job. */
+const JOB_SCRIPT = [
+    '#!/bin/bash\n',
+    RUNTIME.lock,
+    RUNTIME.layout,
+    RUNTIME['job-name'],
+    RUNTIME.ledger,
+    RUNTIME.checkpoints,
+    RUNTIME.journal,
+    RUNTIME.job,
+].join('');
+const ANSWERS = { ...FRAME_ANSWERS, damaged: [] };
+const STAGE = { parts: ['layout', 'stage'], answers: ANSWERS };
+/**
+ * Streams the commit's code into `code/{commit}`.
+ * @param onProgress called with the number of bytes sent so far
+ * @param replace moves a copy that is there aside
+ */
+async function stageCode(login, places, code, onProgress, { replace = false } = {}) {
+    let sent = 0;
+    const counted = new external_node_stream_.Transform({
+        transform(chunk, _encoding, done) {
+            sent += chunk.length;
+            onProgress(sent);
+            done(null, chunk);
+        },
+    });
+    // pipeline ends both when one of them ends early. Otherwise git would wait for ever for a reader.
+    (0,external_node_stream_.pipeline)(code.open(), counted, () => { });
+    await runChecked(login, STAGE, {
+        purpose: 'staging the code',
+        calls: [call('stage_code', places.workdir, code.name, code.digest, nonce(), String(replace))],
+        data: counted,
+        deadlineSeconds: 3600,
+    });
+}
+/**
+ * Stages configs and run script in `experiments/{EXPERIMENT_ID}`, with a copy of the code.
+ * @returns `damaged` when the staged code was changed or purged since it was sent
+ */
+async function stageExperiment(login, places, experiment, code) {
+    const files = filesOf(experiment, places.savePath);
+    const answers = await runChecked(login, STAGE, {
+        purpose: 'staging the experiment',
+        calls: [call('stage_experiment', places.workdir, code.name, code.digest, experiment.id, digestOf(files), nonce(), places.savePath)],
+        data: packed(files),
+        deadlineSeconds: 1800,
+    });
+    return answers.has('damaged') ? 'damaged' : 'staged';
+}
+/** SHA-256 of the listing of these files. The cluster computes the same from the files that arrived. */
+function digestOf(files) {
+    const listing = new TreeListing();
+    for (const { path, content } of files)
+        listing.addFile(path, (0,external_node_crypto_.createHash)('sha256').update(content).digest('hex'), false);
+    return listing.digest();
+}
+function packed(files) {
+    const pack = tar_stream.pack();
+    for (const { path, content } of files)
+        pack.entry({ name: path, mode: 0o644, mtime: new Date(0) }, content);
+    pack.finalize();
+    return pack;
+}
+function nonce() {
+    return (0,external_node_crypto_.randomBytes)(8).toString('hex');
+}
+
+;// CONCATENATED MODULE: ./lib/audit/findings.js
+function findings(part) {
+    return { changed: [], missing: [], notes: [], ...part };
+}
+function combine(all) {
+    return {
+        changed: all.flatMap(({ changed }) => changed),
+        missing: all.flatMap(({ missing }) => missing),
+        notes: [...new Set(all.flatMap(({ notes }) => notes))],
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/audit/program.js
+// What src/runtime/audit.sh says about the experiments on a cluster.
+
+
+const program_ANSWERS = {
+    ...FRAME_ANSWERS,
+    experiment: ['index'],
+    'save-present': ['index'],
+    'directory-present': ['index'],
+    checkpoints: ['index', 'rows…'],
+    released: ['index', 'pairs…'],
+    journal: ['index', 'cell', 'end', 'lines…'],
+    ledger: ['index', 'lines…'],
+    manifest: ['index', 'file', 'text'],
+    summary: ['index', 'file', 'text'],
+    files: ['index', 'lines…'],
+    code: ['dir', 'recorded', 'actual', 'count', 'names…'],
+    copy: ['index', 'dir'],
+    'copy-changed': ['index', 'count', 'names…'],
+    'copy-gone': ['index', 'count', 'names…'],
+    'copy-added': ['index', 'count', 'names…'],
+    'copy-missing': ['index', 'dir'],
+    'copy-unknown': ['index', 'dir'],
+    'task-end': ['taskId', 'seconds'],
+    cost: ['files', 'bytes', 'nanoseconds'],
+};
+const AUDIT = { parts: ['layout', 'audit'], answers: program_ANSWERS };
+/** The paths in words. */
+function pathsText({ count, names }) {
+    return some(names, names.length, count);
+}
+/** Examines experiments in one round trip. @param onExamined called after each. @throws Problem when the answer is not complete */
+async function examine(login, targets, onExamined) {
+    const answers = await runChecked(login, AUDIT, {
+        purpose: 'auditing',
+        calls: [
+            'audit_begin',
+            ...targets.map(({ experimentDirectory = '', saveDirectory, summary }, index) => call('audit_experiment', String(index), experimentDirectory, saveDirectory, summary.codeName, summary.checkpoints.complete)),
+            'audit_end',
+        ],
+        deadlineSeconds: Math.min(4 * 3600, 900 + 20 * targets.length),
+    }, ({ key }) => {
+        if (key === 'experiment')
+            onExamined();
+    });
+    return factsOf(answers, targets.length);
+}
+/** @param expected the number of experiments. @throws Error when one of them has no complete answer */
+function factsOf(answers, expected) {
+    const examined = new Set(answers.all('experiment').map(({ index }) => index));
+    if (examined.size !== expected)
+        throw new Error(`the cluster examined ${examined.size} of ${expected} experiments`);
+    const grouped = groupAnswers(answers);
+    const { files, bytes, nanoseconds } = answers.one('cost');
+    return {
+        experiments: Array.from({ length: expected }, (_, index) => experimentFacts(grouped, String(index))),
+        codes: new Map(answers.all('code').map(({ dir, recorded, actual, count, names }) => [dir, { recorded, actual, bad: pathList({ count, names }) }])),
+        taskEnds: new Map(answers.all('task-end').flatMap(({ taskId, seconds }) => (Number(seconds) > 0 ? [[taskId, Number(seconds)]] : []))),
+        cost: { filesHashed: Number(files), bytesHashed: Number(bytes), clusterSeconds: Number(nanoseconds) / 1e9 },
+    };
+}
+/** The answers by key and index, so that a thousand experiments do not search all answers a thousand times. */
+function groupAnswers(answers) {
+    const by = (all) => Map.groupBy(all, ({ index }) => index);
+    return {
+        save: by(answers.all('save-present')),
+        directory: by(answers.all('directory-present')),
+        checkpoints: by(answers.all('checkpoints')),
+        released: by(answers.all('released')),
+        journal: by(answers.all('journal')),
+        ledger: by(answers.all('ledger')),
+        manifest: by(answers.all('manifest')),
+        summary: by(answers.all('summary')),
+        files: by(answers.all('files')),
+        copy: by(answers.all('copy')),
+        changed: by(answers.all('copy-changed')),
+        gone: by(answers.all('copy-gone')),
+        added: by(answers.all('copy-added')),
+        missing: by(answers.all('copy-missing')),
+        unknown: by(answers.all('copy-unknown')),
+    };
+}
+function experimentFacts(grouped, index) {
+    const journals = grouped.journal.get(index) ?? [];
+    const ledger = (grouped.ledger.get(index) ?? []).flatMap(({ lines }) => lines);
+    const records = (all) => all.map(({ file, text }) => ({ file, text }));
+    return {
+        savePresent: grouped.save.has(index),
+        directoryPresent: grouped.directory.has(index),
+        manifests: records(grouped.manifest.get(index) ?? []),
+        summaries: records(grouped.summary.get(index) ?? []),
+        ledger: ledger.length > 0 ? ledger : undefined,
+        journals: new Map(journals.filter(({ end }) => end !== 'unreadable').map(({ cell, end, lines }) => [Number(cell), { lines, cut: end === 'half' }])),
+        unreadable: new Set(journals.filter(({ end }) => end === 'unreadable').map(({ cell }) => Number(cell))),
+        releasedChecksums: new Map((grouped.released.get(index) ?? []).flatMap(({ pairs }) => pairs.map((pair) => [Number(pair.split(' ')[0]), pair.split(' ')[1] ?? '']))),
+        checkpoints: (grouped.checkpoints.get(index) ?? []).flatMap(({ rows }) => rows),
+        files: new Map((grouped.files.get(index) ?? []).flatMap(({ lines }) => lines.flatMap(sumLine))),
+        copy: copyOf(grouped, index),
+    };
+}
+function copyOf(grouped, index) {
+    const [missing] = grouped.missing.get(index) ?? [];
+    if (missing !== undefined)
+        return { kind: 'missing', dir: missing.dir };
+    const [unknown] = grouped.unknown.get(index) ?? [];
+    if (unknown !== undefined)
+        return { kind: 'unknown', dir: unknown.dir };
+    const [copy] = grouped.copy.get(index) ?? [];
+    const [changed, gone, added] = [grouped.changed, grouped.gone, grouped.added].map((all) => all.get(index)?.[0]);
+    if (copy === undefined || changed === undefined || gone === undefined || added === undefined)
+        return { kind: 'not-examined' };
+    return { kind: 'compared', dir: copy.dir, changed: pathList(changed), gone: pathList(gone), added: pathList(added) };
+}
+/** Path and SHA-256 on a line of sha256sum. */
+function sumLine(line) {
+    const [, digest, path] = /^([0-9a-f]{64}) [ *](.*)$/.exec(line) ?? [];
+    return digest === undefined || path === undefined ? [] : [[path, digest]];
+}
+function pathList({ count, names }) {
+    return { count: Number(count), names: names.map((name) => name.replace(/^\.\//, '')) };
+}
+/**
+ * The checkpoints of each cell, from rows `mtime ctime STATE CELL/NAME` of audit.sh.
+ * @param prefix of their names; without one, every directory whose name ends in a number counts
+ */
 function checkpointsOf(rows, prefix) {
     const cells = new Map();
     for (const row of rows) {
@@ -78917,7 +78652,7 @@ function checkpointsOf(rows, prefix) {
     return cells;
 }
 
-;// CONCATENATED MODULE: ./lib/commands/compare.js
+;// CONCATENATED MODULE: ./lib/audit/compare.js
 
 
 
@@ -78925,10 +78660,12 @@ function checkpointsOf(rows, prefix) {
 
 
 
-function readManifests(found) {
+
+
+function readManifests(facts) {
     const readable = [];
     const changed = [];
-    for (const { file, text } of found.manifests) {
+    for (const { file, text } of facts.manifests) {
         try {
             readable.push({ file, text, manifest: parseManifest(text, file) });
         }
@@ -78941,81 +78678,140 @@ function readManifests(found) {
         const fields = fieldDifferences(one.manifest, other.manifest);
         const shown = fields
             .slice(0, 5)
-            .map(({ path, a, b }) => `${path} is ${shownValue(b)} in ${other.file} and ${shownValue(a)} in ${one.file}`);
-        changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
+            .map(({ path, a, b }) => `${path} is ${valueText(b)} in ${other.file} and ${valueText(a)} in ${one.file}`);
+        changed.push(...(shown.length > 0 ? shown : [`${one.file} and ${other.file} have the same fields, but different bytes`]), ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []));
     }
     return { readable, changed };
 }
-function shownValue(value) {
-    const text = JSON.stringify(value) ?? 'not there';
+function valueText(value) {
+    const text = JSON.stringify(value) ?? 'missing';
     return text.length > 100 ? `${text.slice(0, 99)}…` : text;
+}
+/** The fields of a summary that no later launch changes. */
+const LASTING = [
+    'id',
+    'name',
+    'commit',
+    'path',
+    'attempt',
+    'overrides',
+    'save',
+    'checkpoints',
+    'codeName',
+];
+/** A summary repeats a part of its manifest, and a listing believes it. */
+function compareSummaries(facts, manifest) {
+    const expected = summaryOf(manifest);
+    const changed = facts.summaries.flatMap(({ file, text }) => {
+        const summary = parseSummary(text);
+        if (summary === undefined)
+            return [`${file} cannot be read`];
+        return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`);
+    });
+    return findings({ changed });
 }
 const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
 const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
-function compareFiles(found, manifest, { experiment, save }, to) {
-    const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
-    const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
-    const gone = [...expected.keys()].filter((path) => !found.files.has(path));
-    if (wrong.length > 0)
-        to.changed.push(`${someOf(wrong)} ${wrong.length === 1 ? 'is' : 'are'} not what the commit and the overrides give`);
-    if (gone.length > 0)
-        to.missing.push(someOf(gone));
-    const extra = [...found.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
-    if (extra.length > 0)
-        to.notes.push(`files beside the cell configs that nothing of this action made: ${someOf(extra)}`);
-    const script = found.files.get('job.sh');
-    const launched = manifest.launches.at(-1)?.jobScript;
-    if (script === undefined)
-        to.missing.push('job.sh');
-    else if (script === launched) {
-        if (script !== OUR_JOB_SCRIPT)
-            to.notes.push('job.sh is of another version of the action, the one that made the last launch');
-    }
-    else if (script === OUR_JOB_SCRIPT) {
-        to.notes.push('job.sh is of this version of the action and not of that of the last launch; a launch that was taken back leaves it so');
-    }
-    else
-        to.changed.push('job.sh is not the one that the last launch has staged');
+/** Compares configs and scripts on the cluster with what the commit gives. */
+function compareFiles(facts, manifest, { experiment, savePath }) {
+    const expected = new Map(filesOf(experiment, savePath).map(({ path, content }) => [path, sha256(content)]));
+    const wrong = [...expected].filter(([path, digest]) => facts.files.has(path) && facts.files.get(path) !== digest).map(([path]) => path);
+    const gone = [...expected.keys()].filter((path) => !facts.files.has(path));
+    const extra = [...facts.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
+    const script = compareScript(facts.files.get('job.sh'), manifest.launches.at(-1)?.jobScript);
+    return {
+        changed: [
+            ...(wrong.length > 0 ? [`${some(wrong, 10)} ${wrong.length === 1 ? 'does' : 'do'} not match the commit and the overrides`] : []),
+            ...script.changed,
+        ],
+        missing: [...(gone.length > 0 ? [some(gone, 10)] : []), ...script.missing],
+        notes: [
+            ...(extra.length > 0 ? [`there are files beside the cell configs that this action did not make: ${some(extra, 10)}`] : []),
+            ...script.notes,
+        ],
+    };
 }
-function someOf(paths) {
-    return said({ count: paths.length, names: paths.slice(0, 10) });
+/** @param found SHA-256 of job.sh. @param recorded SHA-256 of the one that the last launch staged */
+function compareScript(found, recorded) {
+    if (found === undefined)
+        return findings({ missing: ['job.sh'] });
+    if (found === recorded) {
+        return findings({
+            notes: found === OUR_JOB_SCRIPT ? [] : ['job.sh is the one of another version of the action, which made the last launch'],
+        });
+    }
+    if (found === OUR_JOB_SCRIPT) {
+        return findings({
+            notes: [
+                'job.sh is the one of this version of the action, but another version made the last launch; a launch that was rolled back leaves it so',
+            ],
+        });
+    }
+    return findings({ changed: ['job.sh is not the one that the last launch staged'] });
 }
-/** The listing that was recorded is believed when its digest is the one that git gives. */
-function compareCode(target, found, codes, code, to) {
-    const { copy } = found;
-    if (copy.kind === 'not looked at') {
-        to.missing.push('the staged code');
-        return;
-    }
-    const own = `${target.experimentDirectory}/code`;
-    const staged = codes.get(copy.code) ?? { recorded: '', actual: '', bad: NONE };
-    if (staged.recorded !== '' && staged.recorded !== code.digest) {
-        to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
-    }
+/** Compares the staged code and the experiment's copy with the commit. A recorded listing counts if its digest is the commit's. */
+function compareCode(target, facts, codes, code) {
+    const { copy } = facts;
+    if (copy.kind === 'not-examined')
+        return findings({ missing: ['the staged code'] });
+    const staged = codes.get(copy.dir) ?? { recorded: '', actual: '', bad: NO_PATHS };
+    const own = target.experimentDirectory === undefined ? '' : `${target.experimentDirectory}/code`;
+    const changed = [];
+    if (staged.recorded !== '' && staged.recorded !== code.digest)
+        changed.push(`the listing ${copy.dir}.sha256 does not match the commit`);
     if (staged.actual !== '' && staged.actual !== code.digest) {
-        const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${said(staged.bad)}` : '';
-        to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
+        const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${pathsText(staged.bad)}` : '';
+        changed.push(`the staged code ${copy.dir} does not match the commit${which}`);
     }
-    const believed = staged.recorded === '' ? staged.actual : staged.recorded;
-    if (copy.kind === 'missing')
-        to.missing.push(`the experiment's own copy of the code, ${own}`);
-    else if (copy.kind === 'unknown')
-        to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
-    else if (believed !== code.digest)
-        to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
-    else {
-        if (copy.changed.count > 0)
-            to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${said(copy.changed)}`);
-        if (copy.gone.count > 0)
-            to.changed.push(`${own} lacks files of the commit: ${said(copy.gone)}`);
-        if (copy.added.count > 0) {
-            to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${said(copy.added)}`);
-        }
-        if (staged.actual === '')
-            to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
-        if (staged.recorded === '')
-            to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);
+    const trusted = staged.recorded === '' ? staged.actual : staged.recorded;
+    switch (copy.kind) {
+        case 'missing':
+            return findings({ changed, missing: [`the experiment's copy of the code, ${own}`] });
+        case 'unknown':
+            return findings({ changed, missing: [`the staged code ${copy.dir} and its listing, to compare ${own} with`] });
+        case 'compared':
+            if (trusted !== code.digest)
+                return findings({ changed, missing: [`a listing of the commit, to compare ${own} with`] });
+            if (copy.changed.count > 0)
+                changed.push(`${own}, where the jobs start, does not match the commit: ${pathsText(copy.changed)}`);
+            if (copy.gone.count > 0)
+                changed.push(`${own} lacks files of the commit: ${pathsText(copy.gone)}`);
+            return findings({ changed, notes: notesOnCopy(copy.added, own, copy.dir, staged) });
+        default:
+            return copy;
     }
+}
+const NO_PATHS = { count: 0, names: [] };
+function notesOnCopy(added, own, dir, staged) {
+    return [
+        ...(added.count > 0
+            ? [
+                `${count(added.count, 'file')} in ${own} ${added.count === 1 ? 'is' : 'are'} not in the commit, as jobs may add them: ${pathsText(added)}`,
+            ]
+            : []),
+        ...(staged.actual === '' ? [`the shared copy ${dir} is gone; the experiment's copy was compared with its listing`] : []),
+        ...(staged.recorded === '' ? [`the listing ${dir}.sha256 is gone; it was computed again`] : []),
+    ];
+}
+/** What is missing on the cluster, before anything is compared. */
+function presence({ experimentDirectory, saveDirectory }, facts, savedManifest) {
+    const missing = [];
+    if (!facts.savePresent)
+        missing.push(`the directory of the checkpoints, ${saveDirectory}`);
+    if (!facts.directoryPresent) {
+        missing.push(`the directory of the experiment${experimentDirectory === undefined ? ' under workdir' : `, ${experimentDirectory}`}, and with it the staged code, the cell configs, the scripts, the ledger and one copy of the manifest`);
+    }
+    const isRead = (file) => facts.manifests.some((one) => one.file === file);
+    if (facts.savePresent && !isRead(savedManifest))
+        missing.push(`the manifest ${savedManifest}`);
+    if (facts.directoryPresent && experimentDirectory !== undefined) {
+        const files = filesIn(experimentDirectory);
+        if (!isRead(files.manifest))
+            missing.push(`the manifest ${files.manifest}`);
+        if (facts.ledger === undefined)
+            missing.push(`the ledger ${files.ledger}`);
+    }
+    return findings({ missing });
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/grid.js
@@ -79314,7 +79110,7 @@ async function nameAt(repo, commit, path) {
     }
 }
 
-;// CONCATENATED MODULE: ./lib/commands/recompute.js
+;// CONCATENATED MODULE: ./lib/audit/recompute.js
 
 
 
@@ -79322,23 +79118,32 @@ async function nameAt(repo, commit, path) {
 
 
 
-const NOBODY_KNOWS = (unknown) => ({ reachable: false, branches: [], tags: [], pullRequests: [], unknown });
-/** Those that may be numbers of pull requests: the manifest may hold anything. */
+function unknownReachability(why) {
+    return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: why };
+}
+/** Numbers that may be pull requests. A manifest may hold anything. */
 function pullRequestsOf(manifest) {
     const numbers = manifest.pullRequests;
     return numbers.filter((number) => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
 }
+function repoCache(repo, unknown) {
+    return {
+        ...{ repo, unknown, commits: new Map(), configs: new Map(), experiments: new Map() },
+        ...{ codes: new Map(), holders: new Map(), subjects: new Map() },
+    };
+}
 function once(cache, key, make) {
     const known = cache.get(key) ?? make();
-    known.catch(() => { }); // whoever asks gets it
+    known.catch(() => { }); // the caller handles it
     cache.set(key, known);
     return known;
 }
-/** Why the commit is not to be had; undefined when it is here. */
-function lackOf(source, commit, pullRequests) {
-    return once(source.commits, commit, async () => {
+/** Why the commit is not available; undefined if it is. */
+function whyUnavailable(cache, commit, pullRequests) {
+    return once(cache.commits, commit, async () => {
         try {
-            await ensureCommit(source.repo, commit, pullRequests.map((number) => `refs/pull/${number}/head`), source.token);
+            const refs = pullRequests.map((number) => `refs/pull/${number}/head`);
+            await ensureCommit(cache.repo, commit, refs);
             return undefined;
         }
         catch (error) {
@@ -79346,28 +79151,33 @@ function lackOf(source, commit, pullRequests) {
         }
     });
 }
-async function recompute(source, target, manifest) {
-    const { repo } = source;
+async function recompute(cache, target, manifest) {
+    const { repo } = cache;
     const { commit, path } = manifest;
     const overrides = manifest.overrides.map(overrideOf);
-    const first = await once(source.experiments, JSON.stringify([commit, path, overrides]), async () => {
-        const config = await once(source.configs, commit, () => repoConfigAt(repo, commit));
+    const first = await once(cache.experiments, JSON.stringify([commit, path, overrides]), async () => {
+        const config = await once(cache.configs, commit, () => repoConfigAt(repo, commit));
         return loadExperiment(repo, commit, config, path, overrides);
     });
     const experiment = asAttempt(first, manifest.attempt);
     const { exclude } = experiment.settings;
-    const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
-    const subject = await once(source.subjects, commit, () => subjectOf(repo, commit));
-    const save = savePathOf(experiment.settings.save.path, target, manifest);
-    const launch = manifest.launches.at(-1) ?? {
-        ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
-        ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
-    };
-    const plan = { launch: launch.launch, tag: '', submissions: [] };
-    const expected = manifestOf(experiment, code, { workdir: manifest.workdir, save }, plan, subject, launch, []);
-    return { experiment, code, save, different: manifestDifferences(manifest, expected) };
+    const code = await once(cache.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
+    const subject = await once(cache.subjects, commit, () => subjectOf(repo, commit));
+    const savePath = savePathOf(experiment.settings.save.path, target, manifest);
+    const expected = manifestOf({
+        ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
+        ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
+    });
+    return { experiment, code, savePath, different: manifestDifferences(manifest, expected) };
 }
-/** `{save.path}` as it was expanded: only the start of what the yaml says may have been. */
+/** manifestDifferences leaves the launches out. */
+function noLaunch(repository) {
+    return {
+        ...{ actor: '', runUrl: '', repository, pullRequest: undefined, at: '' },
+        ...{ command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' },
+    };
+}
+/** `{save.path}` as it was expanded on the cluster. Only the start of what the yaml says may have been expanded. */
 function savePathOf(written, target, manifest) {
     if (written.startsWith('/'))
         return written;
@@ -79376,271 +79186,120 @@ function savePathOf(written, target, manifest) {
     const recorded = parent(manifest.save);
     return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
 }
-async function reachabilityOf(source, manifest, lack) {
-    if (source.unknown !== undefined)
-        return NOBODY_KNOWS(source.unknown);
-    if (lack !== undefined)
+async function reachabilityOf(cache, manifest, isAvailable) {
+    if (cache.unknown !== undefined)
+        return unknownReachability(cache.unknown);
+    if (!isAvailable)
         return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
     try {
-        const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
+        const { branches, tags, pullRequests } = await once(cache.holders, manifest.commit, () => holdersOf(cache.repo, manifest.commit));
         const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
         return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
     }
     catch (error) {
-        return NOBODY_KNOWS(messageOf(error));
+        return unknownReachability(messageOf(error));
     }
 }
 
-;// CONCATENATED MODULE: ./lib/commands/audit.js
-
-
-
-
-
-
-
-
-
+;// CONCATENATED MODULE: ./lib/audit/records.js
 /**
- * Audits experiments in one round trip. What is wrong with one of them is in its audit and stops no other.
- * @param token for git, to fetch commits and branches the checkout lacks
- * @throws Problem when the cluster gives no whole answer
+ * Compares the three records of what was submitted: manifest, ledger and journals.
+ * @param ledger undefined if it is gone; without the lines that cannot be read
+ * @param unreadable the number of those lines
  */
-async function auditExperiments(connection, cluster, repo, targets, token, progress) {
-    const started = performance.now();
-    progress(`looking at ${count(targets.length, 'experiment')} on ${cluster.name}`);
-    let seen = 0;
-    const answers = await runChecked(connection, {
-        purpose: 'auditing',
-        parts: ['audit'],
-        prelude: cluster.prelude,
-        calls: [
-            'audit_begin',
-            ...targets.map((target) => call('audit_experiment', target.experimentDirectory ?? '', target.saveDirectory)),
-            'audit_end',
-        ],
-        deadlineSeconds: Math.min(4 * 3600, 900 + 20 * targets.length),
-        onAnswer: ({ key }) => {
-            if (key !== 'experiment')
-                return;
-            seen += 1;
-            if (seen % 100 === 0)
-                progress(`looked at ${count(seen, 'experiment')} of ${targets.length}`);
-        },
+function compareRecords(manifest, ledger, unreadable, accounts) {
+    const launches = new Map(manifest.launches.map((launch) => [launch.launch, launch]));
+    const journaled = journaledJobs(accounts);
+    const changed = journaled.flatMap(({ launch, jobNumber, jobId, cell }) => {
+        const record = launches.get(launch);
+        if (record === undefined)
+            return [`the journal of cell ${cell} has job ${jobId} of launch ${launch}, which the manifest lacks`];
+        if (record.steps.includes(jobNumber))
+            return [];
+        return [
+            `the journal of cell ${cell} has ${jobId} as job ${jobNumber} of the chain, which launch ${launch} in the manifest did not ask for`,
+        ];
     });
-    const { found, codes, endOf, cost } = readAnswers(answers, targets.length);
-    const manifests = found.map((one) => readManifests(one));
-    const pulls = new Set(manifests.flatMap((copies) => copies.readable.flatMap(({ manifest }) => pullRequestsOf(manifest))));
-    progress('bringing branches and tags of the repository');
-    let unknown;
-    try {
-        await ensureHistory(repo, token, [...pulls]);
-    }
-    catch (error) {
-        unknown = `the branches of the repository could not be fetched: ${messageOf(error)}`;
-    }
-    const source = {
-        repo,
-        token,
-        unknown,
-        commits: new Map(),
-        configs: new Map(),
-        experiments: new Map(),
-        codes: new Map(),
-        holders: new Map(),
-        subjects: new Map(),
-    };
-    const audits = [];
-    for (const [index, target] of targets.entries()) {
-        const one = found[index] ?? NOTHING;
-        const copies = manifests[index] ?? { readable: [], changed: [] };
-        try {
-            audits.push(await auditOne(target, one, copies, codes, endOf, source));
-        }
-        catch (error) {
-            audits.push(failed(target, error));
-        }
-        if ((index + 1) % 100 === 0)
-            progress(`compared ${count(index + 1, 'experiment')} with the repository`);
-    }
-    return {
-        audits,
-        cost: { experiments: targets.length, ...cost, seconds: (performance.now() - started) / 1000 },
-    };
-}
-function failed(target, error) {
-    return {
-        ...target,
-        verdict: { kind: 'incomplete', changed: [], missing: [`the audit of it failed: ${messageOf(error)}`] },
-        identity: undefined,
-        launches: [],
-        cells: [],
-        reachability: NOBODY_KNOWS('the audit failed'),
-        notes: [],
-    };
-}
-const COMMIT = /^[0-9a-f]{40}$/;
-async function auditOne(target, found, copies, codes, endOf, source) {
-    const changed = [...copies.changed];
+    if (ledger === undefined)
+        return { changed: records_unique(changed), missing: [], notes: [] };
     const missing = [];
-    const notes = [];
-    const { id, saveDirectory, experimentDirectory } = target;
-    if (!found.saveThere)
-        missing.push(`the checkpoints' directory ${saveDirectory}`);
-    if (!found.directoryThere) {
-        missing.push(`the experiment's directory ${experimentDirectory ?? 'in workdir'}, and with it the staged code, the cell configs, the scripts, the ledger and the other manifest`);
+    const notes = unreadable > 0 ? [`${unreadable} lines of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
+    const released = new Set(ledger.flatMap((line) => (line.event === 'releasing' ? [line.launch] : [])));
+    for (const launch of released) {
+        if (!launches.has(launch))
+            changed.push(`the ledger has launch ${launch}, which the manifest lacks`);
     }
-    for (const [there, file] of [
-        [found.saveThere, `${saveDirectory}/.chain/manifest.json`],
-        [found.directoryThere, `${experimentDirectory}/manifest.json`],
-    ]) {
-        if (there && !found.manifests.some((one) => one.file === file))
-            missing.push(`the manifest ${file}`);
+    // If the ledger was purged with its workdir, the next launch starts a new one.
+    const firstLaunch = Math.min(...ledger.map((line) => line.launch));
+    for (const launch of launches.keys()) {
+        if (launch < firstLaunch)
+            missing.push(`the ledger from before launch ${firstLaunch}`);
+        else if (!released.has(launch))
+            notes.push(`launch ${launch} was never released: none of its jobs ran`);
     }
-    if (found.directoryThere && found.ledger === undefined)
-        missing.push(`the ledger ${experimentDirectory}/ledger.jsonl`);
-    const choice = await choose(source, target, copies);
-    const manifest = choice?.manifest;
-    let reachability = NOBODY_KNOWS('no manifest says which commit it is');
-    if (choice !== undefined && manifest !== undefined) {
-        changed.push(...choice.changed);
-        missing.push(...choice.missing);
-        notes.push(...choice.notes);
-        reachability = await reachabilityOf(source, manifest, choice.lack);
-        if (choice.recomputed !== undefined && found.directoryThere) {
-            compareFiles(found, manifest, choice.recomputed, { changed, missing, notes });
-            compareCode(target, found, codes, choice.recomputed.code, { changed, missing, notes });
-        }
-        if (experimentDirectory !== undefined && found.directoryThere && `${manifest.workdir}/experiments/${id}` !== experimentDirectory) {
-            notes.push(`the manifest says the experiment was in ${manifest.workdir}/experiments/${id}; this one is in ${experimentDirectory}`);
-        }
-        if (found.saveThere && manifest.save !== saveDirectory) {
-            notes.push(`the manifest says the checkpoints were in ${manifest.save}; these are in ${saveDirectory}`);
+    const submitted = new Map(ledger.flatMap((line) => (line.event === 'submitted' ? [[line.jobId, line]] : [])));
+    for (const { launch, jobNumber, jobId } of submitted.values()) {
+        const record = launches.get(launch);
+        if (record !== undefined && released.has(launch) && !record.steps.includes(jobNumber)) {
+            changed.push(`the ledger has job ${jobNumber} of the chain (${jobId}) in launch ${launch}, which the manifest lacks`);
         }
     }
-    const accounts = accountsOf(found, manifest, endOf);
-    for (const account of accounts) {
-        if (found.unreadable.has(account.cell)) {
-            missing.push(`the journal of cell ${account.cell}, which this account may not read`);
-            continue;
-        }
-        changed.push(...account.gaps.map((gap) => `cell ${account.cell}: ${gap}`));
-        const { unaccounted } = account;
-        changed.push(...unaccounted.slice(0, 20).map(({ checkpoint, why }) => `${account.cell}/${checkpoint.name} is unaccounted for: ${why}`), ...(unaccounted.length > 20 ? [`${unaccounted.length - 20} more checkpoints of cell ${account.cell} are unaccounted for`] : []));
-        if (!found.journals.has(account.cell) && (unaccounted.length > 0 || found.heads.has(account.cell))) {
-            missing.push(`the journal of cell ${account.cell}`);
-        }
-        notes.push(...account.notes);
-    }
-    const ledger = found.ledger === undefined ? undefined : parseLedger(found.ledger);
-    if (manifest !== undefined) {
-        const usable = ledger !== undefined && ledger.length > 0 ? ledger : undefined;
-        if (ledger !== undefined && usable === undefined)
-            missing.push('a ledger that can be read');
-        const records = compareRecords(manifest, usable, (found.ledger?.length ?? 0) - (ledger?.length ?? 0), accounts);
-        changed.push(...records.changed);
-        missing.push(...records.missing);
-        notes.push(...records.notes);
-    }
-    const kind = changed.length > 0 ? 'changed' : missing.length > 0 ? 'incomplete' : 'verified';
-    return {
-        id,
-        experimentDirectory,
-        saveDirectory,
-        verdict: { kind, changed, missing },
-        identity: manifest && identityOf(manifest),
-        launches: manifest === undefined ? [] : manifest.launches.map((launch) => launchOf(launch, ledger, accounts)),
-        cells: accounts.map((account) => cellOf(account, manifest)),
-        reachability,
-        notes: [...new Set(notes)],
-    };
+    changed.push(...journaled.flatMap((job) => (job.launch < firstLaunch ? [] : compareJob(job, submitted, released))));
+    return { changed: records_unique(changed), missing: records_unique(missing), notes: records_unique(notes) };
 }
-/** The manifest to go by: of two that differ the one that is nearer to what its commit gives. */
-async function choose(source, target, copies) {
-    const [one, other] = copies.readable;
-    if (one === undefined)
-        return undefined;
-    const first = await confront(source, target, one.manifest);
-    if (other === undefined || other.text === one.text)
-        return first;
-    const second = await confront(source, target, other.manifest);
-    const distance = (choice) => choice.changed.length * 2 + choice.missing.length;
-    return distance(second) < distance(first) ? second : first;
+function journaledJobs(accounts) {
+    const jobs = new Map();
+    for (const { cell, lines } of accounts) {
+        for (const line of lines)
+            jobs.set(`${line.launch} ${line.jobNumber} ${line.jobId}`, { ...line, cell });
+    }
+    return [...jobs.values()];
 }
-async function confront(source, target, manifest) {
-    const changed = [];
-    const missing = [];
-    const notes = [];
-    const done = (recomputed, lack) => ({ manifest, recomputed, lack, changed, missing, notes });
-    if (manifest.id !== target.id)
-        changed.push(`the manifest is of ${manifest.id}`);
-    if (!COMMIT.test(manifest.commit)) {
-        changed.push(`the manifest's commit is '${manifest.commit}'`);
-        return done(undefined, 'no commit id');
+function compareJob({ launch, jobNumber, jobId, cell }, submitted, released) {
+    const line = submitted.get(jobId);
+    if (line === undefined)
+        return [`the journal of cell ${cell} has job ${jobId}, which the ledger lacks`];
+    if (line.launch !== launch || line.jobNumber !== jobNumber) {
+        return [
+            `${jobId} is job ${jobNumber} of launch ${launch} in the journal of cell ${cell}, and job ${line.jobNumber} of launch ${line.launch} in the ledger`,
+        ];
     }
-    const lack = await lackOf(source, manifest.commit, pullRequestsOf(manifest));
-    if (lack !== undefined) {
-        missing.push(`the commit ${manifest.commit.slice(0, 12)} is not in the repository any more, so nothing could be compared with what it gives`);
-        notes.push(lack);
-        return done(undefined, lack);
-    }
-    try {
-        const recomputed = await recompute(source, target, manifest);
-        changed.push(...recomputed.different);
-        return done(recomputed);
-    }
-    catch (error) {
-        changed.push(`commit ${manifest.commit.slice(0, 12)} does not give such an experiment: ${messageOf(error)}`);
-        return done(undefined);
-    }
+    return released.has(launch)
+        ? []
+        : [`the journal of cell ${cell} has job ${jobId} of launch ${launch}, which the ledger does not list as released`];
 }
-function accountsOf(found, manifest, endOf) {
-    const checkpoints = checkpointsOf(found.checkpoints, manifest?.checkpoints.prefix);
-    const cells = new Set([
-        ...(manifest?.cells.map((cell) => cell.cell) ?? []),
-        ...found.journals.keys(),
-        ...found.heads.keys(),
-        ...checkpoints.keys(),
-    ]);
-    return [...cells]
-        .sort((a, b) => a - b)
-        .map((cell) => {
-        const journal = found.journals.get(cell);
-        const record = {
-            cell,
-            journal: journal?.lines,
-            cut: journal?.cut ?? false,
-            head: found.heads.get(cell),
-            checkpoints: checkpoints.get(cell) ?? [],
-        };
-        return accountFor(record, endOf);
-    });
+function records_unique(lines) {
+    return [...new Set(lines)];
 }
-/** What is shown is text, whatever somebody wrote into the manifest: reading it checks no more than a launch needs. */
+
+;// CONCATENATED MODULE: ./lib/audit/report.js
+
+
+/** Everything here is text for people: a manifest is only checked as far as a launch needs. */
 function identityOf(manifest) {
     const { name, commit, subject, path, attempt, repository, cluster } = manifest;
     const wandb = manifest.wandb;
     return {
         ...{ name, commit, subject, path, attempt, repository, cluster },
-        overrides: audit_textsOf(manifest.overrides),
-        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: audit_textsOf(wandb.runs) } : null,
+        overrides: report_textsOf(manifest.overrides),
+        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: report_textsOf(wandb.runs) } : null,
     };
 }
-function audit_textsOf(value) {
+function report_textsOf(value) {
     return Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))) : [];
 }
 function launchOf(launch, ledger, accounts) {
-    const submitted = (ledger ?? []).flatMap((line) => line.event === 'submitted' && line.launch === launch.launch && line.step !== undefined ? [{ step: line.step, job: line.job }] : []);
+    const submitted = (ledger ?? []).flatMap((line) => (line.event === 'submitted' && line.launch === launch.launch ? [line] : []));
     const ran = accounts.flatMap(({ lines }) => lines.filter((line) => line.launch === launch.launch));
-    const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ step, job }) => [job, { step, job }]));
+    const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ jobNumber, jobId }) => [jobId, { jobNumber, jobId }]));
     const { actor, runUrl, at } = launch;
-    const pull = launch.pullRequest;
+    const pullRequest = launch.pullRequest;
     return {
         ...{ launch: launch.launch, actor, runUrl, at },
         command: String(launch.command),
-        pullRequest: typeof pull === 'number' ? pull : undefined,
-        steps: launch.steps.map(Number),
-        overrides: audit_textsOf(launch.overrides),
+        pullRequest: typeof pullRequest === 'number' ? pullRequest : undefined,
+        jobNumbers: launch.steps.map(Number),
+        overrides: report_textsOf(launch.overrides),
         jobs: [...jobs.values()],
     };
 }
@@ -79650,22 +79309,1161 @@ function cellOf(account, manifest) {
         cell: account.cell,
         choices: Object.fromEntries(Object.entries(cell?.choices ?? {}).map(([path, value]) => [path, String(value)])),
         nSteps: cell?.nSteps ?? null,
-        tasks: account.tasks.map(({ task, checkpoints }) => ({
-            launch: task.launch,
-            step: task.step,
-            job: task.job,
-            task: task.task,
-            restart: task.restart,
-            host: task.host,
-            started: timeText(task.started),
-            ended: task.ended === undefined ? undefined : timeText(task.ended),
-            outcome: task.outcome,
-            resumeStep: task.resumeStep,
-            checkpoints: foldRuns(checkpoints.map((checkpoint) => checkpoint.number)),
-            count: checkpoints.length,
-        })),
+        tasks: account.tasks.map(({ task, checkpoints }) => {
+            const { launch, jobNumber, jobId, taskId, restart, host, outcome, resumeStep } = task;
+            return {
+                ...{ launch, jobNumber, jobId, taskId, restart, host, outcome, resumeStep },
+                started: timeText(task.started),
+                ended: task.ended === undefined ? undefined : timeText(task.ended),
+                checkpoints: foldRanges(checkpoints.map((checkpoint) => checkpoint.number)),
+                count: checkpoints.length,
+            };
+        }),
         unaccounted: account.unaccounted.map(({ checkpoint, why }) => ({ name: checkpoint.name, number: checkpoint.number, why })),
     };
+}
+
+;// CONCATENATED MODULE: ./lib/audit/audit.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+/**
+ * Audits experiments in one round trip. A fault of one of them is in its audit and does not stop the others.
+ * @throws Problem when the cluster gives no complete answer
+ */
+async function auditExperiments(login, repo, targets, progress) {
+    const started = performance.now();
+    progress(`examining ${count(targets.length, 'experiment')} on ${login.cluster.name}`);
+    let examined = 0;
+    const facts = await examine(login, targets, () => {
+        examined += 1;
+        if (examined % 100 === 0)
+            progress(`examined ${count(examined, 'experiment')} of ${targets.length}`);
+    });
+    const copies = facts.experiments.map(readManifests);
+    const pullRequests = copies.flatMap(({ readable }) => readable.flatMap(({ manifest }) => pullRequestsOf(manifest)));
+    progress('fetching branches and tags of the repository');
+    const cache = repoCache(repo, await fetchHistory(repo, [...new Set(pullRequests)]));
+    const audits = [];
+    for (const [index, target] of targets.entries()) {
+        audits.push(await auditOne(target, index, facts, copies, cache));
+        if ((index + 1) % 100 === 0)
+            progress(`compared ${count(index + 1, 'experiment')} with the repository`);
+    }
+    return {
+        audits,
+        cost: { experiments: targets.length, ...facts.cost, seconds: (performance.now() - started) / 1000 },
+    };
+}
+/** @returns why branches and tags are not known; undefined if they are */
+async function fetchHistory(repo, pullRequests) {
+    try {
+        await ensureHistory(repo, pullRequests);
+        return undefined;
+    }
+    catch (error) {
+        return `the branches of the repository could not be fetched: ${messageOf(error)}`;
+    }
+}
+async function auditOne(target, index, cluster, copies, cache) {
+    try {
+        const [facts, own] = [cluster.experiments[index], copies[index]];
+        if (facts === undefined || own === undefined)
+            throw new Error('the cluster gave no answer');
+        const confrontation = await confrontBest(cache, target, own);
+        return auditOf(target, facts, own, cluster, confrontation);
+    }
+    catch (error) {
+        return failedAudit(target, error);
+    }
+}
+function failedAudit({ id, experimentDirectory, saveDirectory }, error) {
+    return {
+        ...{ id, experimentDirectory, saveDirectory },
+        verdict: { kind: 'incomplete', changed: [], missing: [`the audit failed: ${messageOf(error)}`] },
+        ...{ identity: undefined, launches: [], cells: [], notes: [] },
+        reachability: unknownReachability('the audit failed'),
+    };
+}
+/** Of two manifests that differ, the one that is closer to what its commit gives. */
+async function confrontBest(cache, target, copies) {
+    const [one, other] = copies.readable;
+    if (one === undefined)
+        return undefined;
+    const first = await confront(cache, target, one.manifest);
+    if (other === undefined || other.text === one.text)
+        return first;
+    const second = await confront(cache, target, other.manifest);
+    const distance = ({ changed, missing }) => changed.length * 2 + missing.length;
+    return distance(second) < distance(first) ? second : first;
+}
+async function confront(cache, target, manifest) {
+    const otherId = manifest.id === target.id ? [] : [`the manifest belongs to ${manifest.id}`];
+    const result = async (found, recomputed, isAvailable = true) => ({
+        ...findings({ ...found, changed: [...otherId, ...(found.changed ?? [])] }),
+        ...{ manifest, recomputed, reachability: await reachabilityOf(cache, manifest, isAvailable) },
+    });
+    if (!isCommitId(manifest.commit))
+        return result({ changed: [`the manifest's commit is '${manifest.commit}', which is not a commit id`] }, undefined, false);
+    const unavailable = await whyUnavailable(cache, manifest.commit, pullRequestsOf(manifest));
+    if (unavailable !== undefined) {
+        const missing = [`the commit ${shortId(manifest.commit)} is no longer in the repository, so nothing could be compared with it`];
+        return result({ missing, notes: [unavailable] }, undefined, false);
+    }
+    try {
+        const recomputed = await recompute(cache, target, manifest);
+        return await result({ changed: recomputed.different }, recomputed);
+    }
+    catch (error) {
+        return result({ changed: [`commit ${shortId(manifest.commit)} does not give this experiment: ${messageOf(error)}`] });
+    }
+}
+function auditOf(target, facts, copies, cluster, confrontation) {
+    const { id, experimentDirectory, saveDirectory } = target;
+    const manifest = confrontation?.manifest;
+    const recomputed = confrontation?.recomputed;
+    const accounts = accountsOf(facts, manifest, cluster.taskEnds);
+    const ledger = facts.ledger === undefined ? undefined : parseLedger(facts.ledger);
+    const { changed, missing, notes } = combine([
+        findings({ changed: copies.changed }),
+        presence(target, facts, savedRecords(saveDirectory).manifest),
+        ...(confrontation === undefined ? [] : [confrontation]),
+        ...(manifest === undefined ? [] : [compareSummaries(facts, manifest), placesThen(target, facts, manifest)]),
+        ...(manifest === undefined || recomputed === undefined || !facts.directoryPresent
+            ? []
+            : [compareFiles(facts, manifest, recomputed), compareCode(target, facts, cluster.codes, recomputed.code)]),
+        ...accounts.map((account) => findingsOfCell(account, facts)),
+        ...(manifest === undefined ? [] : [findingsOfRecords(manifest, facts, ledger, accounts)]),
+    ]);
+    return {
+        ...{ id, experimentDirectory, saveDirectory },
+        verdict: { kind: changed.length > 0 ? 'changed' : missing.length > 0 ? 'incomplete' : 'verified', changed, missing },
+        identity: manifest && identityOf(manifest),
+        launches: manifest === undefined ? [] : manifest.launches.map((launch) => launchOf(launch, ledger, accounts)),
+        cells: accounts.map((account) => cellOf(account, manifest)),
+        reachability: confrontation?.reachability ?? unknownReachability('no manifest names the commit'),
+        notes,
+    };
+}
+/** The directories may have been moved since. */
+function placesThen({ id, experimentDirectory, saveDirectory }, facts, manifest) {
+    const then = experimentFiles(manifest.workdir, id).directory;
+    return findings({
+        notes: [
+            ...(facts.directoryPresent && experimentDirectory !== undefined && then !== experimentDirectory
+                ? [`according to the manifest the experiment was in ${then}; now it is in ${experimentDirectory}`]
+                : []),
+            ...(facts.savePresent && manifest.save !== saveDirectory
+                ? [`according to the manifest the checkpoints were in ${manifest.save}; now they are in ${saveDirectory}`]
+                : []),
+        ],
+    });
+}
+function accountsOf(facts, manifest, taskEnds) {
+    const checkpoints = checkpointsOf(facts.checkpoints, manifest?.checkpoints.prefix);
+    const cells = new Set([
+        ...(manifest?.cells.map((cell) => cell.cell) ?? []),
+        ...facts.journals.keys(),
+        ...facts.releasedChecksums.keys(),
+        ...checkpoints.keys(),
+    ]);
+    return [...cells]
+        .sort((a, b) => a - b)
+        .map((cell) => {
+        const journal = facts.journals.get(cell);
+        const record = {
+            ...{ cell, journal: journal?.lines, cut: journal?.cut ?? false },
+            releasedChecksum: facts.releasedChecksums.get(cell),
+            checkpoints: checkpoints.get(cell) ?? [],
+        };
+        return accountFor(record, taskEnds);
+    });
+}
+const UNACCOUNTED_SHOWN = 20;
+function findingsOfCell({ cell, gaps, unaccounted, notes }, facts) {
+    if (facts.unreadable.has(cell))
+        return findings({ missing: [`the journal of cell ${cell}, which this account may not read`] });
+    const more = unaccounted.length - UNACCOUNTED_SHOWN;
+    const lost = !facts.journals.has(cell) && (unaccounted.length > 0 || facts.releasedChecksums.has(cell));
+    return {
+        changed: [
+            ...gaps.map((gap) => `cell ${cell}: ${gap}`),
+            ...unaccounted.slice(0, UNACCOUNTED_SHOWN).map(({ checkpoint, why }) => `${cell}/${checkpoint.name} is unaccounted for: ${why}`),
+            ...(more > 0 ? [`${more} more checkpoints of cell ${cell} are unaccounted for`] : []),
+        ],
+        missing: lost ? [`the journal of cell ${cell}`] : [],
+        notes,
+    };
+}
+function findingsOfRecords(manifest, facts, ledger, accounts) {
+    const usable = ledger !== undefined && ledger.length > 0 ? ledger : undefined;
+    const records = compareRecords(manifest, usable, (facts.ledger?.length ?? 0) - (ledger?.length ?? 0), accounts);
+    return ledger !== undefined && usable === undefined
+        ? { ...records, missing: ['a ledger that can be read', ...records.missing] }
+        : records;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/job-name.js
+// The id itself may contain dots, so the match is anchored at the end.
+const JOB_NAME = /^(.+)\.l([1-9]\d{0,8})-([0-9a-f]+)\.s([1-9]\d{0,8})(?:\.c(0|[1-9]\d{0,8}))?$/;
+function formatJobName({ experimentId, launch, nonce, jobNumber, cell }) {
+    return `${launchPrefix(experimentId, launch, nonce)}.s${jobNumber}${cell === undefined ? '' : `.c${cell}`}`;
+}
+/** What the names of all jobs of one launch start with. */
+function launchPrefix(experimentId, launch, nonce) {
+    return `${experimentId}.l${launch}-${nonce}`;
+}
+/** The parts of a job name; undefined for the name of a job that is not ours. */
+function parseJobName(text) {
+    const [, experimentId, launch, nonce, jobNumber, cell] = JOB_NAME.exec(text) ?? [];
+    if (experimentId === undefined || nonce === undefined)
+        return undefined;
+    return {
+        experimentId,
+        launch: Number(launch),
+        nonce,
+        jobNumber: Number(jobNumber),
+        cell: cell === undefined ? undefined : Number(cell),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/change.js
+
+/** The pieces of src/runtime that a program needs which changes the jobs of an experiment. */
+const CHANGE_PARTS = ['lock', 'layout', 'job-name', 'queue', 'ledger', 'change'];
+const CHANGE_ANSWERS = {
+    ...FRAME_ANSWERS,
+    waiting: ['holder'],
+    note: ['text'],
+};
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/cancel.js
+
+
+
+const cancel_ANSWERS = { ...CHANGE_ANSWERS, was: ['task', 'state', 'name'], cancelled: [] };
+const CANCEL = { parts: [...CHANGE_PARTS, 'cancel'], answers: cancel_ANSWERS };
+/**
+ * Takes a chain out of the queue, or one job of it, or one cell of all jobs; with a job and a cell, one task. Waits for a launch
+ * that is under way. Checkpoints and records stay.
+ * @param workdir expanded
+ * @param by who asks, for the lock and the ledger
+ * @returns what was in the queue
+ * @throws Problem when jobs are left, or when the outcome is not known
+ */
+async function cancelJobs(login, { workdir, id, jobNumber, cell, by, }) {
+    const optional = (number) => (number === undefined ? '' : String(number));
+    const answers = await runChecked(login, CANCEL, {
+        purpose: `cancelling ${id}`,
+        calls: [call('cancel_jobs', workdir, id, by, JSON.stringify(by), optional(jobNumber), optional(cell))],
+        deadlineSeconds: 900,
+    });
+    answers.one('cancelled');
+    return answers.all('was').map(({ task, state, name }) => ({ task, state, name: parseJobName(name) }));
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/survey.js
+
+
+
+
+
+
+
+
+const survey_ANSWERS = {
+    ...FRAME_ANSWERS,
+    workdir: ['path'],
+    now: ['seconds'],
+    queue: ['row'],
+    'queue-silent': ['message'],
+    summary: ['file', 'text'],
+    recent: ['id'],
+    place: ['path'],
+    manifest: ['id', 'file', 'text'],
+    ledger: ['id', 'line'],
+    journal: ['id', 'cell', 'line'],
+    cell: ['id', 'cell', 'newest', 'newestStep', 'savedAt', 'completeFile'],
+    accounting: ['row'],
+    'accounting-silent': ['message'],
+    user: ['uid', 'name'],
+    log: ['file', 'text'],
+};
+const SURVEY = {
+    parts: ['layout', 'checkpoints', 'survey'],
+    answers: survey_ANSWERS,
+};
+/** @param minutes how old a log may be to count as recent */
+async function listExperiments(login, minutes) {
+    const answers = await runChecked(login, SURVEY, {
+        purpose: 'listing the experiments',
+        calls: [call('list_experiments', login.cluster.workdir, String(minutes), QUEUE_FORMAT)],
+        deadlineSeconds: 300,
+    });
+    const rows = answers.all('queue').flatMap(({ row }) => parseQueueRow(row) ?? []);
+    return {
+        workdir: answers.one('workdir').path,
+        summaries: summariesOf(answers),
+        queued: new Set(rows.flatMap((row) => parseJobName(row.name)?.experimentId ?? [])),
+        recent: new Set(answers.all('recent').map(({ id }) => id)),
+        queue: answers.has('queue-silent') ? undefined : rows,
+        now: Number(answers.one('now').seconds),
+    };
+}
+function summariesOf(answers) {
+    return answers.all('summary').flatMap(({ text }) => parseSummary(text) ?? []);
+}
+/** @param paths each is a save.path, or something inside one; may start with ~/ or $NAME/ */
+async function listSaved(login, paths) {
+    const answers = await runChecked(login, SURVEY, {
+        purpose: 'listing the records beside checkpoints',
+        calls: [call('list_saved', ...paths)],
+        deadlineSeconds: 300,
+    });
+    return { places: answers.all('place').map(({ path }) => path), summaries: summariesOf(answers) };
+}
+/** Looks at experiments: one round trip, and one call of sacct. */
+async function survey(login, targets) {
+    const answers = await runChecked(login, SURVEY, {
+        purpose: 'looking at experiments',
+        calls: [
+            call('use_workdir', login.cluster.workdir),
+            ...targets.map(({ id, save, checkpoints }) => call('look_at', id, save, ...checkpointArguments(checkpoints))),
+            call('ask_accounting', ACCOUNTING_FORMAT),
+        ],
+        deadlineSeconds: 600,
+    });
+    const experiments = [];
+    const missing = [];
+    for (const one of byExperiment(answers, targets)) {
+        try {
+            experiments.push(surveyedOf(one, login.cluster.name));
+        }
+        catch (error) {
+            missing.push(messageOf(error));
+        }
+    }
+    const users = new Map(answers.all('user').map(({ uid, name }) => [uid, name]));
+    const rows = answers.all('accounting').flatMap(({ row }) => parseAccountingRow(row, users) ?? []);
+    return { experiments, missing, accounting: answers.has('accounting-silent') ? undefined : rows };
+}
+function byExperiment(answers, targets) {
+    const found = new Map(targets.map(({ id }) => [id, { id, manifest: undefined, ledger: [], journals: new Map(), cells: new Map() }]));
+    for (const { id, file, text } of answers.all('manifest')) {
+        const one = found.get(id);
+        if (one !== undefined)
+            one.manifest = { file, text };
+    }
+    for (const { id, line } of answers.all('ledger'))
+        found.get(id)?.ledger.push(line);
+    for (const { id, cell, line } of answers.all('journal')) {
+        const journals = found.get(id)?.journals;
+        const lines = journals?.get(Number(cell)) ?? [];
+        lines.push(line);
+        journals?.set(Number(cell), lines);
+    }
+    for (const { id, cell, newest, newestStep, savedAt, completeFile } of answers.all('cell')) {
+        found.get(id)?.cells.set(Number(cell), {
+            newest: newest || undefined,
+            newestStep: newestStep === '' ? undefined : Number(newestStep),
+            savedAt: savedAt === '' ? undefined : Number(savedAt),
+            completeFile: completeFile !== '',
+        });
+    }
+    return [...found.values()];
+}
+function surveyedOf({ id, manifest, ledger, journals, cells }, clusterName) {
+    if (manifest === undefined)
+        throw new Problem(`there is no manifest of ${id} on ${clusterName}`);
+    return {
+        manifest: parseManifest(manifest.text, `${manifest.file} on ${clusterName}`),
+        ledger: parseLedger(ledger),
+        journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
+        cells,
+    };
+}
+/** The last bytes of logs of an experiment by file name, without the secrets that its jobs were given. */
+async function tailLogs(login, id, files, bytes) {
+    const answers = await runChecked(login, SURVEY, {
+        purpose: 'reading logs',
+        calls: [call('use_workdir', login.cluster.workdir), call('tail_logs', id, String(bytes), ...files)],
+        deadlineSeconds: 120,
+    });
+    // The cut may fall inside a character.
+    return new Map(answers.all('log').map(({ file, text }) => [file, text.replace(/^\uFFFD+/, '')]));
+}
+
+;// CONCATENATED MODULE: ./lib/chain/cost.js
+/**
+ * Seconds of a Slurm time limit; undefined for UNLIMITED and for text that is not a time.
+ * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
+ */
+function secondsOfTime(text) {
+    const match = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
+    if (!match)
+        return undefined;
+    const [, days, a = '0', b, c] = match;
+    const [first, second, third] = [Number(a), Number(b ?? 0), Number(c ?? 0)];
+    if (days !== undefined)
+        return Number(days) * 86_400 + first * 3600 + second * 60 + third;
+    if (b === undefined)
+        return first * 60;
+    if (c === undefined)
+        return first * 60 + second;
+    return first * 3600 + second * 60 + third;
+}
+/** GPUs that one task asks for; 0 when its options name none. */
+function gpusPerTask(slurm) {
+    const number = (name, otherwise) => {
+        const value = slurm.get(name);
+        return typeof value === 'string' ? (countOf(value) ?? otherwise) : otherwise;
+    };
+    const nodes = number('nodes', 1);
+    const gres = slurm.get('gres');
+    const perNode = typeof gres === 'string' ? gpusInGres(gres) : 0;
+    return Math.max(number('gpus', 0), nodes * Math.max(perNode, number('gpus-per-node', 0)), number('ntasks', nodes * number('ntasks-per-node', 1)) * number('gpus-per-task', 0));
+}
+/** `2`, `a100:2`, `a100:2,v100:1`, `1-4` (nodes). The last number of a range is its upper bound. */
+function countOf(text) {
+    const counts = text.split(',').map((part) => /(?:^|[:-])(\d+)$/.exec(part.trim())?.[1]);
+    return counts.some((count) => count === undefined) ? undefined : counts.reduce((sum, count) => sum + Number(count), 0);
+}
+/** gres lists look like `gpu:2`, `gpu:a100:2`, `gpu`, `gpu:2,license:1` (sbatch(1), --gres). */
+function gpusInGres(text) {
+    return text
+        .split(',')
+        .map((part) => part.trim().replace(/\(.*\)$/, ''))
+        .filter((part) => /^(gres[/:])?gpu(:|$)/.test(part))
+        .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
+}
+/** The most that a chain can use, in GPU-hours: every task runs until its time limit. undefined without a time limit. */
+function gpuHours(slurm, cells, jobs) {
+    const time = slurm.get('time');
+    const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * jobs * seconds) / 3600;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/status.js
+
+
+
+/** Combines what ledger, queue, accounting, journals and checkpoints say. Pure. */
+function statusOf(source) {
+    const { manifest, slurm } = source;
+    const numbers = manifest.cells.map((cell) => cell.cell);
+    const { jobs, tasksByCell } = status_tasksOf(source, numbers);
+    const tasks = [...tasksByCell.values()].flat();
+    const anyAlive = tasks.some(({ state }) => isAlive(state));
+    const cells = numbers.map((number) => cellStatus(source, number, tasksByCell.get(number) ?? [], anyAlive));
+    const underWay = tasks.filter(({ state }) => isUnderWay(state)).map(({ job }) => job.jobNumber);
+    const [next] = tasks.filter(({ state }) => isAlive(state)).sort((a, b) => a.job.jobNumber - b.job.jobNumber);
+    const lastJob = Math.max(0, ...jobs.map((job) => job.jobNumber));
+    const state = () => {
+        if (cells.length > 0 && cells.every((cell) => cell.complete))
+            return 'complete';
+        if (underWay.length > 0)
+            return 'running';
+        if (next !== undefined)
+            return 'waiting';
+        if (slurm.queue === undefined)
+            return 'unknown';
+        return cells.some((cell) => cell.failed) ? 'failed' : 'ended';
+    };
+    return {
+        state: state(),
+        running: underWay.length === 0 ? undefined : { first: Math.min(...underWay), last: Math.max(...underWay) },
+        next: underWay.length > 0 || next === undefined ? undefined : { jobNumber: next.job.jobNumber, state: next.state },
+        at: source.now,
+        jobs,
+        cells,
+        lastJob,
+        wantedJobs: Math.max(lastJob, ...manifest.launches.flatMap((launch) => launch.steps)),
+        extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
+    };
+}
+function status_tasksOf(source, numbers) {
+    const tasksByCell = new Map(numbers.map((number) => [number, []]));
+    const journals = new Map(numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.jobId)]));
+    const jobs = source.jobs
+        .toSorted((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0))
+        .map((job) => {
+        const rows = rowsOfArray(source.slurm, job.jobId, job.tag);
+        const counts = new Map();
+        let alive = false;
+        for (const number of job.cell === undefined ? numbers : [job.cell]) {
+            const journal = journals.get(number)?.get(job.jobId) ?? [];
+            const cancelled = source.cancelled.get(job.jobId) ?? source.cancelled.get(`${job.jobId}_${number}`);
+            const state = taskState(rows, number, journal, cancelled);
+            tasksByCell.get(number)?.push({ job, state, ran: journal.length > 0 });
+            const counted = state.kind === 'running' ? { kind: 'running', node: '', since: undefined } : state;
+            const key = JSON.stringify(counted);
+            counts.set(key, { state: counted, count: (counts.get(key)?.count ?? 0) + 1 });
+            alive ||= isAlive(state);
+        }
+        const { tag: _, ...rest } = job;
+        return { ...rest, tasks: [...counts.values()], alive };
+    });
+    return { jobs, tasksByCell };
+}
+/** @param anyAlive whether any task of the chain is still to come */
+function cellStatus(source, number, tasks, anyAlive) {
+    const { manifest, now } = source;
+    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
+    const onDisk = source.cells.get(number);
+    const stepsDone = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
+    const complete = onDisk?.completeFile === true || (nSteps !== undefined && stepsDone >= nSteps);
+    const begun = tasks.filter(({ state }) => !isAlive(state) || isUnderWay(state));
+    // Once a cell is complete, later tasks only find that there is nothing to do.
+    const last = begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing-to-do') ??
+        (complete ? undefined : begun.at(-1));
+    const running = begun.find(({ state }) => isAlive(state));
+    const next = tasks.find(({ state }) => isAlive(state));
+    const failed = !complete && last !== undefined && isFailure(last.state);
+    // A task that the stop rule ended is only the consequence. The cause is in the log of the task that failed before it.
+    const cause = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped') ?? last;
+    const current = running ?? (failed ? (cause ?? last) : (next ?? last));
+    const pace = stepsPerSecond(source, number, tasks);
+    // A cell that was taken out of a chain that goes on has no time left to wait for.
+    const takenOut = anyAlive && next === undefined;
+    const secondsLeft = nSteps === undefined || pace === undefined || complete || takenOut ? undefined : Math.max(0, nSteps - stepsDone) / pace;
+    return {
+        number,
+        newest: onDisk?.newest,
+        stepsDone,
+        nSteps,
+        complete,
+        current: current && { jobNumber: current.job.jobNumber, state: current.state },
+        stoppedLater: failed && last !== current && last?.state.kind === 'stopped',
+        failed,
+        log: cause && logName(cause.job.jobNumber, cause.job.jobId, number),
+        secondsLeft,
+        jobsShort: secondsLeft === undefined ? undefined : jobsShort(manifest, secondsLeft, tasks, now),
+    };
+}
+/**
+ * Training steps per second, over the task that runs and the last one that saved something. A task that has just resumed
+ * says little by itself, because loading took most of its time.
+ */
+function stepsPerSecond({ cells, manifest, journals, now }, number, tasks) {
+    const journal = journals.get(number) ?? [];
+    const onDisk = cells.get(number);
+    const { offset } = manifest.checkpoints;
+    const firstStep = (start) => start?.resumeStep === undefined || start.resumeStep < 0 ? 0 : start.resumeStep + offset;
+    let sum = { gained: 0, seconds: 0 };
+    const last = journal.at(-1);
+    if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
+        const gained = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + offset - firstStep(last);
+        const seconds = Math.min(onDisk?.savedAt ?? now, now) - last.time;
+        if (gained > 0 && seconds > 0)
+            sum = { gained, seconds };
+    }
+    for (const [index, line] of [...journal.entries()].reverse()) {
+        if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined)
+            continue;
+        const start = journal.slice(0, index).findLast((other) => other.event === 'start');
+        const gained = line.newestStep + offset - firstStep(start);
+        if (gained <= 0)
+            continue;
+        sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
+        break;
+    }
+    return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
+}
+/** How many more tasks of a whole time limit a cell needs beyond those that run or wait. */
+function jobsShort(manifest, secondsLeft, tasks, now) {
+    const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
+    const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;
+    if (limit === undefined || limit === 0)
+        return undefined;
+    let room = 0;
+    for (const { state } of tasks) {
+        if (!isAlive(state))
+            continue;
+        room += state.kind === 'running' && state.since !== undefined ? Math.max(0, limit - (now - state.since)) : limit;
+    }
+    return Math.max(0, Math.ceil((secondsLeft - room) / limit));
+}
+
+;// CONCATENATED MODULE: ./lib/chain/plan.js
+
+
+const FIRST_LAUNCH = { launch: 1, firstJob: 1, nonce: '0' };
+/**
+ * The chain as sbatch calls: N arrays of M tasks. Each array waits for the one before with afterany, because a job that hits
+ * its time limit counts as failed and must not break the chain. All jobs are held until the whole chain is on record.
+ *
+ * With `scope: cell` the first job is one array, and each later job is one array of a single task for each cell. It waits for
+ * that cell's task alone, so a slow cell delays no other cell. That takes 1 + M × (N - 1) calls.
+ * @param behindTail the first job waits for the end of the chain that is in the queue; with `scope: cell` each cell for its own
+ */
+function planOf(experiment, places, name = FIRST_LAUNCH, behindTail = false) {
+    const { settings, cells } = experiment;
+    const { firstJob } = name;
+    const array = arrayOf(cells.length, settings.maxConcurrentJobs);
+    const submissions = [];
+    const add = (jobNumber, indexes, after, cell) => submissions.push(submissionOf({ experiment, places, name, jobNumber, array: indexes, after, cell }));
+    for (let jobNumber = firstJob; jobNumber < firstJob + settings.chain.nJobs; jobNumber += 1) {
+        const isFirst = jobNumber === firstJob;
+        if (settings.chain.scope === 'array' || (isFirst && !behindTail)) {
+            add(jobNumber, array, isFirst ? (behindTail ? 'tail' : undefined) : submissions.length - 1, undefined);
+            continue;
+        }
+        const firstOfPrevious = submissions.length - cells.length;
+        for (const { number } of cells) {
+            // The first job of a new chain is one array over all cells, so every cell waits for that one.
+            const after = isFirst ? 'tail' : jobNumber === firstJob + 1 && !behindTail ? 0 : firstOfPrevious + number;
+            add(jobNumber, String(number), after, number);
+        }
+    }
+    return { launch: name.launch, tag: launchPrefix(experiment.id, name.launch, name.nonce), submissions };
+}
+function submissionOf({ experiment, places, name, jobNumber, array, after, cell, }) {
+    const { settings } = experiment;
+    const { chain } = settings;
+    const files = experimentFiles(places.workdir, experiment.id);
+    const tag = formatJobName({ experimentId: experiment.id, launch: name.launch, nonce: name.nonce, jobNumber, cell });
+    const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
+    return {
+        jobNumber,
+        cell,
+        after,
+        tag,
+        environment: {
+            EXPERIMENT_ID: experiment.id,
+            EXPERIMENT_DIR: files.directory,
+            EXPERIMENT_COMMIT: experiment.commit,
+            CHAIN_STEP: String(jobNumber),
+            CHAIN_LENGTH: String(name.firstJob - 1 + chain.nJobs),
+            CHAIN_LAUNCH: String(name.launch),
+            CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
+            CHAIN_CANCEL_WHEN_DONE: String(chain.cancelWhenDone),
+            CHAIN_WARN_SIGNAL: chain.warnBefore > 0 ? chain.warnSignal : '',
+        },
+        arguments: [
+            ...resourceArguments(experiment),
+            `--job-name=${tag}`,
+            ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
+            // sbatch replaces patterns that start with %, so a % in the path is doubled (sbatch(1), FILENAME PATTERN).
+            `--output=${files.logs.replaceAll('%', '%%')}/${jobNumber}_%A_%a.out`,
+            '--open-mode=append',
+            `--chdir=${files.code}`,
+            ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
+            '--export=ALL',
+            '--hold',
+            ...(after === undefined ? [] : [`--dependency=${dependency}`]),
+            `--array=${array}`,
+        ],
+    };
+}
+/** `0-7%4`: cells 0 to 7, four at a time. */
+function arrayOf(cells, atATime) {
+    const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
+    return `0-${cells - 1}${throttle}`;
+}
+/** The experiment's own sbatch options. The job name is ours, because we find jobs by it. */
+function resourceArguments(experiment) {
+    return [...experiment.settings.slurm]
+        .filter(([name]) => name !== 'job-name')
+        .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
+}
+/** The options of the whole array, for `sbatch --test-only` before anything is staged. */
+function testArguments(experiment) {
+    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/limits.js
+/** Slurm's name of a limit, and whose it is: `MaxSubmitJobs in account lab`. */
+function limitName({ kind, scope }) {
+    switch (scope.kind) {
+        case 'association':
+            return kind === 'max-submit' ? `MaxSubmitJobs in account ${scope.account}` : `GrpSubmitJobs of the user in account ${scope.account}`;
+        case 'account':
+            return `GrpSubmitJobs of account ${scope.account}`;
+        case 'qos':
+            return `${kind === 'max-submit' ? 'MaxSubmitJobsPerUser' : 'GrpSubmitJobs'} of QOS ${scope.qos}`;
+        default:
+            return scope;
+    }
+}
+/**
+ * The submit limits that apply to a job. Rows, by kind:
+ *
+ *   user DEFAULT_ACCOUNT
+ *   association ACCOUNT USER PARTITION PARENT GRP_SUBMIT MAX_SUBMIT      `50(3)`: at most 50, 3 in the queue; N: no limit
+ *   qos NAME GRP_SUBMIT MAX_SUBMIT_OF_USER
+ *   qos-limit NAME MAX_SUBMIT_PER_USER                                   of sacctmgr, which also knows users without jobs
+ *   default-qos ACCOUNT QOS
+ *   partition NAME DEFAULT QOS
+ *
+ * Every task of an array counts as one, also while it waits (https://slurm.schedmd.com/resource_limits.html, MaxSubmitJobs).
+ * A limit that cannot be read is left out: slurmctld checks all of them again.
+ */
+function submitLimits(rows, asked) {
+    const of = (kind) => rows.filter((row) => row.kind === kind).map((row) => row.values);
+    const account = asked.account ?? of('user')[0]?.[0] ?? '';
+    const partitions = of('partition');
+    const partition = asked.partition ?? partitions.find(([, isDefault]) => isDefault === 'YES')?.[0] ?? '';
+    const associations = of('association');
+    // An association for the partition comes before the one for all partitions.
+    const own = (wanted) => associations.find(([a, user, p]) => a === account && user !== '' && p === wanted);
+    const mine = own(partition) ?? own('');
+    const limits = [];
+    const add = (kind, scope, value, used) => {
+        const match = /^(\d+)(?:\((\d+)\))?$/.exec(value ?? '');
+        const inUse = used ?? Number(match?.[2] ?? Number.NaN);
+        if (match !== null && Number.isFinite(inUse))
+            limits.push({ kind, scope, most: Number(match[1]), used: inUse });
+    };
+    if (mine !== undefined) {
+        add('max-submit', { kind: 'association', account }, mine[5]);
+        add('group-submit', { kind: 'association', account }, mine[4]);
+    }
+    const seen = new Set();
+    for (let name = account; name !== '' && !seen.has(name);) {
+        seen.add(name);
+        const group = associations.find(([a, user]) => a === name && user === '');
+        add('group-submit', { kind: 'account', account: name }, group?.[4]);
+        name = (group?.[3] ?? '').replace(/\(\d+\)$/, '');
+    }
+    const defaultQos = of('default-qos').find(([a]) => a === account)?.[1] || 'normal';
+    const partitionQos = partitions.find(([name]) => name === partition)?.[2];
+    for (const name of new Set([asked.qos ?? defaultQos, partitionQos])) {
+        const qos = of('qos').find(([other]) => other === name);
+        if (qos === undefined || name === undefined)
+            continue;
+        const scope = { kind: 'qos', qos: name };
+        add('group-submit', scope, qos[1]);
+        if (/^\d+\(/.test(qos[2] ?? ''))
+            add('max-submit', scope, qos[2]);
+        else
+            add('max-submit', scope, of('qos-limit').find(([other]) => other === name)?.[1], qos[2] ? undefined : 0);
+    }
+    // A limit of the QOS replaces the same limit of the association (https://slurm.schedmd.com/resource_limits.html, Hierarchy).
+    const replaced = (kind) => limits.some((limit) => limit.kind === kind && limit.scope.kind === 'qos');
+    return limits.filter((limit) => limit.scope.kind === 'qos' || !replaced(limit.kind));
+}
+/** The limits that so many more tasks would exceed, the tightest first. */
+function exceeded(limits, tasks) {
+    const room = (limit) => limit.most - limit.used;
+    return limits.filter((limit) => room(limit) < tasks).sort((a, b) => room(a) - room(b));
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/probe.js
+
+
+
+
+
+
+
+const probe_ANSWERS = {
+    ...FRAME_ANSWERS,
+    paths: ['workdir', 'savePath'],
+    slurm: ['version'],
+    limits: ['maxArraySize', 'maxJobCount'],
+    'sbatch-variable': ['name'],
+    'test-only': ['outcome', 'message'],
+    'submit-limit': ['kind', 'values…'],
+    defaults: ['account', 'partition', 'qos'],
+    attempt: ['number'],
+    code: ['digest'],
+    queued: [],
+    'complete-cells': ['count'],
+    ledger: ['line'],
+    manifest: ['file', 'text'],
+};
+const PROBE = { parts: ['layout', 'job-name', 'queue', 'probe'], answers: probe_ANSWERS };
+/**
+ * Looks at the cluster in one round trip that changes nothing.
+ * @throws Problem for what makes a launch impossible: no sbatch, a $NAME that is not set, a grid over MaxArraySize, code on the
+ * cluster that does not match the commit
+ */
+async function probe(login, experiment, code) {
+    const { cluster } = login;
+    const answers = await runChecked(login, PROBE, {
+        purpose: 'looking at the cluster',
+        calls: [call('probe', cluster.workdir, experiment.settings.save.path, code.name, experiment.id, ...testArguments(experiment))],
+        deadlineSeconds: 600,
+    });
+    const { workdir, savePath } = answers.one('paths');
+    const { maxArraySize, maxJobCount } = answers.one('limits');
+    refuseTooMany(experiment, cluster.name, probe_wholeNumber('MaxArraySize', maxArraySize), probe_wholeNumber('MaxJobCount', maxJobCount));
+    const testOnly = answers.one('test-only');
+    const ledger = answers.all('ledger').map(({ line }) => line);
+    return {
+        places: { workdir, savePath },
+        slurm: answers.one('slurm').version,
+        sbatchVariables: answers.all('sbatch-variable').map(({ name }) => name),
+        testOnly: { accepted: testOnly.outcome === 'accepted', message: sbatchMessage(testOnly.message) },
+        limits: limitsOf(answers, experiment),
+        attempt: probe_wholeNumber('the attempt', answers.one('attempt').number),
+        codeStaged: isCodeStaged(answers, experiment, code, cluster.name, workdir),
+        ledger: parseLedger(ledger),
+        ledgerLines: ledger.length,
+        completeCells: probe_wholeNumber('the number of complete cells', answers.optional('complete-cells')?.count ?? '0'),
+        queued: answers.has('queued'),
+        manifest: manifestFrom(answers, experiment, cluster.name),
+    };
+}
+function probe_wholeNumber(what, text) {
+    if (!/^\d{1,15}$/.test(text))
+        throw new Problem(`the cluster gives '${text.slice(0, 100)}' as ${what}, which is not a number`);
+    return Number(text);
+}
+function refuseTooMany(experiment, clusterName, maxArraySize, maxJobCount) {
+    const cells = experiment.cells.length;
+    // MaxArraySize is one more than the highest task id (slurm.conf(5)).
+    if (cells > maxArraySize) {
+        throw new Problem(`the grid of ${experiment.path} has ${cells} cells, and ${clusterName} takes arrays of at most ${maxArraySize} tasks (MaxArraySize). Make the grid smaller, or split it into two experiments`);
+    }
+    // Every task counts, also while it waits (slurm.conf(5), MaxJobCount).
+    const { nJobs } = experiment.settings.chain;
+    if (cells * nJobs > maxJobCount) {
+        throw new Problem(`${experiment.path} asks for ${cells} cells × ${nJobs} jobs = ${cells * nJobs} tasks, and ${clusterName} holds at most ${maxJobCount} tasks of all its users together (MaxJobCount). Make the chain shorter or the grid smaller`);
+    }
+}
+function limitsOf(answers, experiment) {
+    const defaults = answers.one('defaults');
+    const option = (name) => {
+        const written = experiment.settings.slurm.get(name);
+        return typeof written === 'string' ? written : defaults[name] || undefined;
+    };
+    return submitLimits(answers.all('submit-limit'), {
+        account: option('account'),
+        partition: option('partition'),
+        qos: option('qos'),
+    });
+}
+/** @throws Problem when the staged code was changed */
+function isCodeStaged(answers, experiment, code, clusterName, workdir) {
+    const staged = answers.optional('code');
+    if (staged !== undefined && staged.digest !== code.digest) {
+        throw new Problem(`${workdir}/code/${code.name} on ${clusterName} does not match commit ${shortId(experiment.commit)}: its recorded digest is ${staged.digest || 'missing'}, the commit's is ${code.digest}. Find out who changed it. Once no job needs it, remove it and launch again`);
+    }
+    return staged !== undefined;
+}
+/** @throws Problem when the manifest on the cluster belongs to another experiment */
+function manifestFrom(answers, experiment, clusterName) {
+    const found = answers.optional('manifest');
+    if (found === undefined)
+        return undefined;
+    const manifest = parseManifest(found.text, `${found.file} on ${clusterName}`);
+    if (manifest.path !== experiment.path) {
+        throw new Problem(`${experiment.id} on ${clusterName} was launched from ${manifest.path}, and ${experiment.path} has the same name at the same commit. Give one of the two experiments another name`);
+    }
+    return manifest;
+}
+/** sbatch's own words, without the name of the program in front of each line. */
+function sbatchMessage(text) {
+    return text
+        .split('\n')
+        .map((line) => line.replace(/^sbatch: (error: )?/, '').trim())
+        .filter((line) => line !== '')
+        .join('; ');
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/programs/submit.js
+
+
+
+
+
+
+
+
+
+const submit_ANSWERS = {
+    ...CHANGE_ANSWERS,
+    changed: [],
+    alive: ['jobId', 'state', 'dependency', 'name'],
+    submitted: ['jobNumber', 'cell', 'jobId', 'after…'],
+    cut: ['jobNumber', 'reason'],
+    released: [],
+    held: ['reason'],
+    refused: ['reason'],
+    stuck: ['reason', 'jobIds…'],
+    unknown: ['reason'],
+};
+const SUBMIT = { parts: [...CHANGE_PARTS, 'submit'], answers: submit_ANSWERS };
+/**
+ * The transaction of src/runtime/submit.sh, in one round trip.
+ * @param signal stops between two submissions and rolls back
+ * @throws Unknown when the connection broke. The program on the cluster then finishes or rolls back by itself, and the next
+ * launch sees which
+ */
+async function submit_submit(login, order, onProgress, signal) {
+    const { plan, places, manifest } = order;
+    const { answers, status, stderr } = await runProgram(login, SUBMIT, {
+        purpose: 'submitting',
+        calls: [
+            call('submit_begin', places.workdir, manifest.id, saveDirectory(places.savePath, manifest.id), String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
+            call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
+            ...plan.submissions.map(submitCall),
+            call('submit_end', jsonLine(manifest), jsonLine(summaryOf(manifest)), String(plan.submissions.length)),
+        ],
+        // sbatch may retry for two minutes per call while the controller is busy, and another launch may hold the lock.
+        deadlineSeconds: 900 + 120 * plan.submissions.length,
+        signal,
+    }, (answer) => report(answer, onProgress));
+    return resultOf(answers, plan, (what) => {
+        throw new Unknown(`${login.connection.name}: ${what ?? `the submission ended with status ${status}. ${stderr.slice(-1000)}`}`);
+    });
+}
+function jsonLine(value) {
+    return `${JSON.stringify(value)}\n`;
+}
+function submitCall(submission) {
+    return call('submit_job', String(submission.jobNumber), submission.cell === undefined ? '' : String(submission.cell), submission.after === undefined ? '' : String(submission.after), submission.tag, ...Object.entries(submission.environment).map(([name, value]) => `${name}=${value}`), '--', ...submission.arguments);
+}
+function report(answer, onProgress) {
+    if (answer.key === 'submitted')
+        onProgress({ kind: 'submitted', jobNumber: Number(answer.jobNumber), jobId: answer.jobId });
+    else if (answer.key === 'note')
+        onProgress({ kind: 'note', text: answer.text });
+    else if (answer.key === 'waiting')
+        onProgress({ kind: 'waiting', holder: answer.holder });
+}
+/** @param unknown throws; without text, for a reply that says nothing about the outcome */
+function resultOf(answers, plan, unknown) {
+    const lost = answers.optional('unknown');
+    if (lost !== undefined)
+        unknown(`${lost.reason}. Nothing was released. Launch again: the next launch settles what is in the queue`);
+    const stuck = answers.optional('stuck');
+    if (stuck !== undefined)
+        return { kind: 'stuck', reason: sbatchMessage(stuck.reason), jobIds: stuck.jobIds };
+    const refused = answers.optional('refused');
+    if (refused !== undefined)
+        return { kind: 'refused', reason: sbatchMessage(refused.reason) };
+    const [problem] = answers.all('problem');
+    if (problem !== undefined)
+        return { kind: 'refused', reason: problem.what };
+    if (answers.has('changed'))
+        return { kind: 'changed' };
+    const alive = answers.all('alive');
+    if (alive.length > 0)
+        return { kind: 'alive', jobs: aliveJobs(alive) };
+    const held = answers.optional('held');
+    if (!answers.has('released') && held === undefined)
+        unknown();
+    const cutAnswer = answers.optional('cut');
+    const cut = cutAnswer && { jobNumber: Number(cutAnswer.jobNumber), reason: sbatchMessage(cutAnswer.reason) };
+    const isKept = (jobNumber) => cut === undefined || jobNumber < cut.jobNumber;
+    const jobs = answers
+        .all('submitted')
+        .map(({ jobNumber, cell, jobId, after }) => {
+        return { jobNumber: Number(jobNumber), cell: cell === '' ? undefined : Number(cell), jobId, after, state: 'PENDING' };
+    })
+        .filter((job) => isKept(job.jobNumber));
+    const expected = plan.submissions.filter((submission) => isKept(submission.jobNumber)).length;
+    if (jobs.length !== expected)
+        unknown(`${expected} jobs were to be submitted, and the cluster reports ${jobs.length}`);
+    return { kind: 'submitted', jobs, held: held?.reason, cut };
+}
+/** One job per id, in the order of the chain. */
+function aliveJobs(rows) {
+    const jobs = new Map();
+    for (const { jobId, state, dependency, name } of rows) {
+        // An array whose tasks differ has several rows. One that runs says more than one that waits.
+        if (jobs.has(jobId) && state !== 'RUNNING')
+            continue;
+        const parsed = parseJobName(name);
+        const after = [...dependency.matchAll(/afterany:(\d+)/g)].flatMap((match) => match[1] ?? []);
+        jobs.set(jobId, { jobNumber: parsed?.jobNumber ?? 0, cell: parsed?.cell, jobId, after: [...new Set(after)], state });
+    }
+    return [...jobs.values()].sort((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0));
+}
+// Beyond this many jobs, the commands to copy find them by name instead of listing their ids.
+const MOST_IDS = 12;
+/** @param workdir expanded */
+function commandsFor(workdir, id, jobs) {
+    const ids = [...new Set(jobs.map((job) => job.jobId))];
+    const log = `tail -f ${quote(`${experimentFiles(workdir, id).logs}/`)}*`;
+    if (ids.length > MOST_IDS) {
+        return {
+            queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
+            log,
+            cancel: `scancel $(squeue -h -u "$USER" -o '%F %j' | grep -F ${id}.l | cut -d' ' -f1 | sort -rnu)`,
+        };
+    }
+    return { queue: `squeue -j ${ids.join(',')} -o '%i %T %R %E'`, log, cancel: `scancel ${ids.toReversed().join(' ')}` };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/basis.js
+
+
+
+/** What every report says about an experiment, whatever the command. */
+function reportBasis(manifest) {
+    const [first] = manifest.launches;
+    const jobCount = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    return {
+        id: manifest.id,
+        name: manifest.name,
+        commit: manifest.commit,
+        subject: manifest.subject,
+        path: manifest.path,
+        overrides: [...manifest.overrides, ...manifest.chain],
+        cluster: manifest.cluster || undefined,
+        slurm: manifest.slurm,
+        cells: manifest.cells.map(({ cell, choices, nSteps }) => ({ number: cell, choices, nSteps: nSteps ?? undefined })),
+        jobCount,
+        gpuHours: gpuHours(new Map(manifest.slurm), manifest.cells.length, jobCount),
+        places: { experiment: experimentFiles(manifest.workdir, manifest.id).directory, checkpoints: manifest.save },
+        wandb: manifest.wandb ?? undefined,
+        launcher: {
+            actor: first?.actor ?? '',
+            runUrl: first?.runUrl ?? '',
+            repository: manifest.repository,
+            at: first?.at ?? '',
+            pullRequest: first?.pullRequest,
+        },
+        later: manifest.launches.slice(1).map(({ actor, runUrl, at, command, steps }) => ({ actor, runUrl, at, command, jobNumbers: steps })),
+        pullRequests: manifest.pullRequests,
+    };
+}
+/** The exact sbatch calls. */
+function submissionsOf(plan) {
+    return plan.submissions.map(({ jobNumber, cell, environment, arguments: args }) => ({ jobNumber, cell, environment, arguments: args }));
+}
+/** What a person should know about the code that goes to the cluster. */
+function notesOnCode(code) {
+    const { submodules, lfsPointers } = code;
+    return [
+        ...(submodules.length > 0
+            ? [
+                `${count(submodules.length, 'submodule')} of the commit (${some(submodules, 3)}) will be empty on the cluster, because git archive leaves submodules out.`,
+            ]
+            : []),
+        ...(lfsPointers.length > 0
+            ? [
+                `${count(lfsPointers.length, 'file')} of the commit (${some(lfsPointers, 3)}) ${lfsPointers.length === 1 ? 'is a Git LFS pointer' : 'are Git LFS pointers'} without the content. Fetch such data in setup, or keep it on the cluster.`,
+            ]
+            : []),
+    ];
+}
+/** What a person should know about settings: those without effect, and those that change what the report promises. */
+function notesOnSettings(experiment, secrets) {
+    const { slurm, env, chain } = experiment.settings;
+    const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
+    return [
+        ...(slurm.has('job-name')
+            ? ['slurm.job-name has no effect: a job is named after its experiment, launch and number, because it is found by that name.']
+            : []),
+        ...(experiment.cells.some((cell) => cell.nSteps === undefined)
+            ? ['n_steps is not set, so training counts as complete only when there is a file COMPLETE in CHECKPOINT_DIR.']
+            : []),
+        ...(mode === 'offline'
+            ? [
+                `W&B is offline: every task leaves a folder offline-run-*-${experiment.id}-{cell}, ${experiment.cells.length} × ${chain.nJobs} in all. Sync them in the order in which they were made: wandb sync wandb/offline-run-*`,
+            ]
+            : []),
+    ];
+}
+
+;// CONCATENATED MODULE: ./lib/commands/status.js
+
+
+
+
+
+
+
+// A comment holds the ends of a few logs, and every one is a file on a shared disk.
+const LOGS_SHOWN = 3;
+const LOG_BYTES = 4000;
+/**
+ * Looks at experiments on a cluster. However many they are, that takes one call of squeue (in the listing) and one of sacct.
+ * @param hidden values that must not be shown
+ */
+async function status_status(login, listing, targets, hidden) {
+    const seen = await survey(login, targets);
+    const reports = [];
+    for (const experiment of seen.experiments) {
+        const chain = chainStatus(experiment, seen, listing);
+        reports.push(reportOf(experiment.manifest, chain, await logsOf(login, experiment.manifest.id, chain, hidden)));
+    }
+    return { reports, problems: seen.missing };
+}
+/** Adds the status to the report of a launch. If the look fails, the report stays and says so. */
+async function withStatus(login, report, summary) {
+    try {
+        const listing = await listExperiments(login, 0);
+        const seen = await survey(login, [summary]);
+        const [experiment] = seen.experiments;
+        if (experiment === undefined)
+            return report;
+        const chain = chainStatus(experiment, seen, listing);
+        const { workdir } = experiment.manifest;
+        return { ...report, commands: report.commands && commandsFor(workdir, report.id, status_aliveJobs(chain)), status: chain };
+    }
+    catch (error) {
+        return { ...report, notes: [...report.notes, `The status of the jobs could not be read: ${messageOf(error)}`] };
+    }
+}
+function chainStatus(experiment, seen, listing) {
+    return statusOf({
+        manifest: experiment.manifest,
+        jobs: jobsOf(experiment, listing.now),
+        cancelled: cancellations(experiment.ledger),
+        journals: experiment.journals,
+        cells: experiment.cells,
+        slurm: { queue: listing.queue, accounting: seen.accounting },
+        now: listing.now,
+    });
+}
+/** The cancellations in a ledger, by `<job id>` or `<job id>_<cell>`. */
+function cancellations(ledger) {
+    return new Map(ledger.flatMap((line) => {
+        if (line.event !== 'cancelled' || (line.by === undefined && !line.notNeeded))
+            return [];
+        const key = line.cell === undefined ? line.jobId : `${line.jobId}_${line.cell}`;
+        // The ledger has the actor and the address of the workflow run.
+        const who = line.by?.split(' ')[0] ?? '';
+        return [[key, line.notNeeded ? { kind: 'not-needed' } : { kind: 'by', who }]];
+    }));
+}
+/**
+ * The jobs of the ledger up to the time when squeue was asked: a job that was queued later would seem to be gone. If the ledger
+ * was purged with its workdir, the jobs that the journals name.
+ */
+function jobsOf({ ledger, journals }, asked) {
+    if (ledger.length > 0)
+        return releasedJobs(ledger).filter(({ time }) => time === undefined || time <= asked);
+    const lines = [...journals.values()].flat();
+    const jobs = lines.map(({ jobNumber, jobId }) => [jobId, { jobNumber, cell: undefined, jobId, after: [], tag: '' }]);
+    return [...new Map(jobs).values()];
+}
+async function logsOf(login, id, chain, hidden) {
+    const files = chain.cells
+        .filter((cell) => cell.failed)
+        .flatMap((cell) => cell.log ?? [])
+        .slice(0, LOGS_SHOWN);
+    if (files.length === 0)
+        return [];
+    const tails = await tailLogs(login, id, files, LOG_BYTES);
+    return [...tails].map(([file, text]) => ({ file, text: redact(text, hidden) }));
+}
+function reportOf(manifest, chain, logs) {
+    const jobs = status_aliveJobs(chain);
+    return {
+        ...reportBasis(manifest),
+        ...{ command: 'status', state: chain.state, submissions: [], jobs },
+        commands: jobs.length > 0 ? commandsFor(manifest.workdir, manifest.id, jobs) : undefined,
+        ...{ status: chain, logs, notes: [] },
+    };
+}
+function status_aliveJobs(chain) {
+    return chain.jobs.filter((job) => job.alive).map(({ jobNumber, cell, jobId, after }) => ({ jobNumber, cell, jobId, after, state: '' }));
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/cancel.js
@@ -79674,50 +80472,69 @@ function cellOf(account, manifest) {
 
 
 
+
 /**
- * Takes a chain out of the queue, last step first, and looks again until none of it is left; waits for a launch that is under
- * way. Checkpoints and records stay.
- * @throws Problem when jobs are left, or nobody knows
+ * Cancels a chain, one job of it, or one cell, and reports what is left.
+ * @throws Problem when the job is not one of the chain's, when jobs are left, or when the outcome is not known
  */
-async function cancel(connection, cluster, order) {
-    const { experiment, step, cell } = order;
-    const answers = await runChecked(connection, {
-        purpose: `cancelling ${experiment.id}`,
-        parts: ['lock', 'change', 'cancel'],
-        prelude: cluster.prelude,
-        calls: [
-            call('cancel_jobs', order.workdir, experiment.id, order.by, JSON.stringify(order.by), step === undefined ? '' : String(step), cell === undefined ? '' : String(cell)),
-        ],
-        deadlineSeconds: 900,
-    });
-    const rows = answers.filter((answer) => answer.key === 'was').map((answer) => (answer.values[0] ?? '').split('|'));
-    const listing = await listExperiments(connection, cluster, 0);
-    const after = await status_status(connection, cluster, listing, new Map([[experiment.id, '']]), order.secrets);
-    const [report] = after.reports;
+async function cancel(login, order) {
+    const { summary, workdir, job, cell, by } = order;
+    const jobNumber = job === undefined ? undefined : await jobNumberOn(login, summary, job);
+    const rows = await cancelJobs(login, { workdir, id: summary.id, jobNumber, cell, by });
+    const listing = await listExperiments(login, 0);
+    const { reports, problems } = await status_status(login, listing, [summary], order.hidden);
+    const [report] = reports;
     if (report === undefined)
-        throw new Problem(`${experiment.id} was cancelled; ${after.problems.join('; ')}`);
-    // What was not in the queue was not cancelled, least of all what is complete.
+        throw new Problem(`${summary.id} was cancelled; ${problems.join('; ')}`);
+    // If nothing was in the queue, nothing was cancelled, least of all a chain that is complete.
     const state = rows.length === 0 ? report.state : 'cancelled';
-    return { ...report, command: 'cancel', state, notes: notesOn(order, rows, report) };
+    return { ...report, command: 'cancel', state, notes: notesOn({ id: summary.id, jobNumber, cell }, rows, report) };
 }
-function notesOn({ step, cell, experiment }, rows, report) {
+async function jobNumberOn(login, summary, job) {
+    const { experiments, missing } = await survey(login, [summary]);
+    const [experiment] = experiments;
+    if (experiment === undefined)
+        throw new Problem(missing.join('; '));
+    return jobNumberOf(experiment.ledger, job, summary.id);
+}
+/**
+ * The number in the chain of a job that was given by this number or by Slurm's id.
+ * @throws Problem when it may be both, or neither
+ */
+function jobNumberOf(ledger, job, id) {
+    const jobs = releasedJobs(ledger);
+    const byNumber = jobs.find(({ jobNumber }) => jobNumber === job);
+    const byId = jobs.find(({ jobId }) => jobId === String(job));
+    if (byNumber !== undefined && byId !== undefined && byId.jobNumber !== job) {
+        throw new Problem(`job=${job} is ambiguous: it may be job ${job} of the chain (Slurm's ${byNumber.jobId}), or Slurm's ${job} (job ${byId.jobNumber} of the chain). Give the other number of the one you mean`);
+    }
+    const found = byNumber ?? byId;
+    if (found !== undefined)
+        return found.jobNumber;
+    const known = [...new Map(jobs.map((one) => [one.jobNumber, one.jobId]))].map(([number, jobId]) => `${number} (${jobId})`);
+    throw new Problem(`${id} has no job ${job}. Its jobs, with Slurm's ids, are ${some(known, 20) || 'none'}`);
+}
+function notesOn({ id, jobNumber, cell }, rows, report) {
     if (rows.length === 0)
-        return [`Nothing of ${experiment.id} was in the queue.`];
-    const what = [step === undefined ? '' : `step ${step}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
-    const meant = ([, task = '', , , , name = '']) => (cell === undefined || task.endsWith(`_${cell}`)) && (step === undefined || new RegExp(`\\.s${step}(\\.|$)`).test(name));
-    const running = rows.filter((row) => row[2] === 'RUNNING' && meant(row)).map(([, task]) => task ?? '');
+        return [`Nothing of ${id} was in the queue.`];
+    const what = [jobNumber === undefined ? '' : `job ${jobNumber}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
+    const isMeant = ({ task, name }) => (cell === undefined || task.endsWith(`_${cell}`)) && (jobNumber === undefined || name?.jobNumber === jobNumber);
+    const running = rows.filter((row) => row.state === 'RUNNING' && isMeant(row)).map(({ task }) => task);
     const kept = (report.status?.cells ?? [])
         .filter((one) => one.newest !== undefined && (cell === undefined || one.number === cell))
         .map((one) => `cell ${one.number} ${one.newest}`);
-    const shown = (list) => `${list.slice(0, 20).join(', ')}${list.length > 20 ? ', …' : ''}`;
+    const ran = running.length === 0
+        ? 'None of its tasks was running.'
+        : `Of its tasks, ${some(running, 20)} ${running.length === 1 ? 'was' : 'were'} running.`;
+    const nextStarts = jobNumber !== undefined && report.status?.jobs.some((one) => one.jobNumber > jobNumber && one.alive);
     return [
-        `Cancelled ${what || 'the whole chain'}. ${running.length === 0 ? 'None of its tasks was running.' : `Of its tasks ${shown(running)} ${running.length === 1 ? 'was' : 'were'} running.`}`,
+        `Cancelled ${what || 'the whole chain'}. ${ran}`,
         kept.length === 0
             ? 'There are no checkpoints yet.'
-            : `Checkpoints stay under ${report.places.checkpoints}, the newest: ${shown(kept)}.`,
-        ...(step !== undefined && report.status?.steps.some((one) => one.step > step && one.alive)
+            : `Checkpoints stay under ${report.places.checkpoints}. The newest: ${some(kept, 20)}.`,
+        ...(nextStarts
             ? [
-                `The step behind it starts now: a cancelled step counts as ended. ${count(report.jobs.length, 'job')} of the chain ${report.jobs.length === 1 ? 'is' : 'are'} still in the queue.`,
+                `The next job starts now, because a cancelled job counts as ended. ${count(report.jobs.length, 'job')} of the chain ${report.jobs.length === 1 ? 'is' : 'are'} still in the queue.`,
             ]
             : []),
     ];
@@ -79740,7 +80557,7 @@ function known_hosts_parse(text) {
     }
     return entries;
 }
-function known_hosts_nameOf(host, port) {
+function nameOf(host, port) {
     return port === 22 ? host : `[${host}]:${port}`;
 }
 function matches(entry, name) {
@@ -79770,7 +80587,7 @@ function glob(pattern, name) {
 }
 /** The key types known for a host, so that the handshake asks for one of them. */
 function knownKeyTypes(text, host, port) {
-    const name = known_hosts_nameOf(host, port);
+    const name = nameOf(host, port);
     return [
         ...new Set(known_hosts_parse(text)
             .filter((entry) => !entry.revoked && matches(entry, name))
@@ -79783,7 +80600,7 @@ function knownKeyTypes(text, host, port) {
  * @param key as it came over the wire (RFC 4253, 6.6)
  */
 function checkHostKey(text, host, port, key) {
-    const name = known_hosts_nameOf(host, port);
+    const name = nameOf(host, port);
     const encoded = key.toString('base64');
     const type = key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
     const about = { type, fingerprint: fingerprintOf(key), line: `${name} ${type} ${encoded}` };
@@ -80007,85 +80824,121 @@ function execute(client, command, options, lostReason) {
     });
 }
 
+;// CONCATENATED MODULE: ./lib/commands/context.js
+
+/** @throws Problem when no key was given */
+function requireCredentials({ credentials }) {
+    if (credentials === undefined)
+        throw new Problem('the input ssh-key is empty, so there is no way to log in on the cluster');
+    return credentials;
+}
+
 ;// CONCATENATED MODULE: ./lib/commands/target.js
 
 
 /**
- * The experiments of this repository that are meant, newest first. An account may serve several repositories; nobody gets at
- * the chains of another one.
- * @param token for git, to bring branches and tags the checkout lacks
- * @param broad whether a directory means everything under it
- * @throws Problem when nothing answers to what was named
+ * What a request is about.
+ * @param pullRequest the number of the one that it came from
+ * @throws Problem when a request that changes something does not say what
  */
-async function resolveTarget(listing, repo, repository, target, token, broad) {
-    const ours = listing.heads.filter((head) => head.repository === repository);
+function targetOf({ target, command }, pullRequest) {
+    const number = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
+    if (number !== undefined)
+        return { kind: 'pull-request', number: Number(number) };
+    if (target !== undefined)
+        return { kind: 'named', text: target };
+    if (pullRequest !== undefined)
+        return { kind: 'pull-request', number: pullRequest };
+    if (command === 'status' || command === 'audit')
+        return { kind: 'live' };
+    throw new Problem(`say what to ${command}: give the input target, config or pr`);
+}
+/**
+ * The experiments of this repository that a target means. An account may serve several repositories; none of them reaches the
+ * chains of another.
+ * @param repository `owner/name`
+ * @param includeInside whether a directory means every experiment under it
+ * @throws Problem when nothing matches a name
+ */
+async function resolveTarget(listing, repo, repository, target, includeInside) {
+    const ours = listing.summaries.filter((summary) => summary.repository === repository);
     switch (target.kind) {
         case 'live':
-            return ours.filter((head) => listing.queued.has(head.id) || listing.recent.has(head.id));
+            return ours.filter(({ id }) => listing.queued.has(id) || listing.recent.has(id));
         case 'ids':
-            return ours.filter((head) => target.ids.has(head.id));
-        case 'pull request':
-            return ours.filter((head) => head.pullRequests.includes(target.number));
+            return ours.filter(({ id }) => target.ids.has(id));
+        case 'pull-request':
+            return ours.filter(({ pullRequests }) => pullRequests.includes(target.number));
         case 'named': {
-            const found = await named(ours, repo, target.text.trim(), token, broad);
+            const text = target.text.trim();
+            const found = await named(ours, repo, text, includeInside);
             if (found.length > 0)
                 return found;
-            throw new Problem(`there is no experiment of ${repository} on the cluster that '${target.text.trim().slice(0, 200)}' names. It may be an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
+            throw new Problem(`no experiment of ${repository} on the cluster matches '${text.slice(0, 200)}'. Give an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
         }
         default:
             return target;
     }
 }
-async function named(heads, repo, text, token, broad) {
-    const exactly = heads.filter((head) => head.id === text);
-    if (exactly.length > 0)
-        return exactly;
-    // A path of checkpoints, a W&B address and a W&B run id all hold the id, the last one with `-<cell>` behind it.
+async function named(summaries, repo, text, includeInside) {
+    const found = namedByRecord(summaries, text, includeInside);
+    if (found.length > 0)
+        return found;
+    // A branch means every experiment that was launched from one of its commits.
+    await ensureHistory(repo);
+    const commits = await commitsOf(repo, text);
+    return summaries.filter(({ commit }) => commits.has(commit));
+}
+/** The part of the lookup that needs no git. The first kind of name that matches counts. */
+function namedByRecord(summaries, text, includeInside) {
+    const exact = summaries.filter(({ id }) => id === text);
+    if (exact.length > 0)
+        return exact;
+    // A path of checkpoints, a W&B address and a W&B run id contain the id; the run id adds `-<cell>`.
     const parts = text.split(/[/?#]/);
-    for (const same of [(part) => part, (part) => part.replace(/-\d+$/, '')]) {
-        const byPart = heads.filter((head) => parts.some((part) => same(part) === head.id));
+    for (const idIn of [(part) => part, (part) => part.replace(/-\d+$/, '')]) {
+        const byPart = summaries.filter(({ id }) => parts.some((part) => idIn(part) === id));
         if (byPart.length > 0)
             return byPart;
     }
     const directory = text.replace(/\/+$/, '');
-    const byPlace = broad && directory.startsWith('/') ? heads.filter((head) => head.save.startsWith(`${directory}/`)) : [];
-    if (byPlace.length > 0)
-        return byPlace;
-    const byName = heads.filter((head) => head.name === text || head.path === text);
+    const inside = includeInside && directory.startsWith('/') ? summaries.filter(({ save }) => save.startsWith(`${directory}/`)) : [];
+    if (inside.length > 0)
+        return inside;
+    const byName = summaries.filter(({ name, path }) => name === text || path === text);
     if (byName.length > 0)
         return byName;
-    if (/^[0-9a-f]{4,40}$/.test(text)) {
-        const byCommit = heads.filter((head) => head.commit.startsWith(text));
-        if (byCommit.length > 0)
-            return byCommit;
-    }
-    // A branch means what was launched from anywhere on it.
-    await ensureHistory(repo, token);
-    const commits = await commitsOf(repo, text);
-    return heads.filter((head) => commits.has(head.commit));
+    return /^[0-9a-f]{4,40}$/.test(text) ? summaries.filter(({ commit }) => commit.startsWith(text)) : [];
 }
 /**
- * The one chain that is to be changed: of several those that are in the queue, of the pull request, at the commit that is
- * asked from.
- * @throws Problem that names them when it is still not clear which
+ * The one chain to change. If several match, those of the pull request come first, then those in the queue, then those at the
+ * commit of the request, then the newest attempt.
+ * @param what the command, for messages
+ * @throws Problem that names the chains if it is still not clear which one is meant
  */
-function theOne(heads, listing, what, near) {
-    const prefer = (some, test) => (some.some(test) ? some.filter(test) : some);
-    // Asked from a pull request that has such a chain, no other one's is meant, whether it is in the queue or not.
-    const ours = prefer(heads, (head) => near.pullRequest !== undefined && head.pullRequests.includes(near.pullRequest));
-    const alive = prefer(ours, (head) => listing.queued.has(head.id));
-    const nearest = prefer(alive, (head) => head.commit === near.commit);
-    const newest = Math.max(...nearest.map((head) => head.attempt));
-    const isAttemptOf = (head, other) => head.commit === other.commit && head.name === other.name && JSON.stringify(head.overrides) === JSON.stringify(other.overrides);
+function pickOne(summaries, listing, what, near) {
+    const prefer = (all, test) => {
+        const preferred = all.filter(test);
+        return preferred.length > 0 ? preferred : all;
+    };
+    // A request from a pull request that has such a chain never means the chain of another one, in the queue or not.
+    const ours = prefer(summaries, (one) => near.pullRequest !== undefined && one.pullRequests.includes(near.pullRequest));
+    const alive = prefer(ours, (one) => listing.queued.has(one.id));
+    const nearest = prefer(alive, (one) => one.commit === near.commit);
     const [first] = nearest;
-    // Attempts of one experiment are told apart by their number, and the newest is meant.
-    const attempts = first !== undefined && nearest.every((head) => isAttemptOf(head, first));
-    const [one, ...others] = attempts ? nearest.filter((head) => head.attempt === newest) : nearest;
+    const areAttempts = first !== undefined && nearest.every((one) => isSameExperiment(one, first));
+    const newest = Math.max(...nearest.map((one) => one.attempt));
+    const [one, ...others] = areAttempts ? nearest.filter((summary) => summary.attempt === newest) : nearest;
     if (one === undefined)
         throw new Problem(`there is nothing to ${what}`);
-    if (others.length > 0)
-        throw new Problem(`say which chain to ${what}: ${[one, ...others].map((head) => head.id).join(', ')}`);
+    if (others.length > 0) {
+        throw new Problem(`say which chain to ${what}, by its EXPERIMENT_ID: ${[one, ...others].map(({ id }) => id).join(', ')}`);
+    }
     return one;
+}
+/** Are these attempts of the same experiment? */
+function isSameExperiment(one, other) {
+    return one.commit === other.commit && one.name === other.name && JSON.stringify(one.overrides) === JSON.stringify(other.overrides);
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/clusters.js
@@ -80093,62 +80946,63 @@ function theOne(heads, listing, what, near) {
 
 
 
-// A chain that ended within this time still gets its last word from a status of all that is live.
-const LATELY_MINUTES = 2 * 24 * 60;
+
+// A status of everything that is live also shows chains that ended within this time.
+const RECENT_MINUTES = 2 * 24 * 60;
 /**
- * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
- * @param known the names of all clusters of the repository, those that are not asked included
- * @param token for git, to bring branches and tags the checkout lacks
- * @param repository `owner/name`, whose experiments these are
- * @returns whether any of them had something of it
- * @throws Problem when no cluster has any of what was named, or none could be asked
+ * Asks every cluster for the experiments that a request is about.
+ * @param places where to look for records beside checkpoints as well: a save.path, or a path inside one
+ * @param mayBeNone whether a pull request that launched nothing is fine
+ * @throws Problem when no cluster has any of them, or when none could be asked
  */
-async function onClusters(clusters, known, credentials, repo, repository, target, token, progress, 
-/** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
-places, act) {
+async function* matchingClusters(context, asked, target, { places = [], mayBeNone = false } = {}) {
+    const { config, log } = context;
+    const credentials = requireCredentials(context);
+    const wanted = asked.overrides.find((override) => override.path === 'cluster')?.value;
+    const clusters = [...config.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
     if (clusters.length === 0)
-        throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
-    // What could not be asked or has nothing of it only matters when no other cluster has it.
-    const silent = [];
+        throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no such cluster at this commit');
+    // Errors of one cluster matter only if no other cluster has what was asked for.
+    const errors = [];
     let found = false;
     for (const cluster of clusters) {
-        progress(`asking ${cluster.login.user}@${cluster.login.host}`);
-        let connection;
+        log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+        let login;
         try {
-            let heads;
-            let listing;
-            try {
-                connection = await connect(cluster, credentials);
-                listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-                const records = places.length > 0 ? await listRecords(connection, cluster, places) : { places: [], heads: [] };
-                // One record is found from several paths; what workdir has comes before it.
-                const byId = new Map([...records.heads, ...listing.heads].map((head) => [head.id, head]));
-                listing = { ...listing, heads: [...byId.values()] };
-                // A path of checkpoints was written the way a person knows it.
-                const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
-                const expanded = records.places[index];
-                heads = await resolveTarget(listing, repo, repository, expanded === undefined ? target : { kind: 'named', text: expanded }, token, places.length > 0);
+            login = { cluster, connection: await connect(cluster, credentials) };
+            const match = await matchesOn(login, context, target, places);
+            // Two names of one cluster may share a workdir. Each experiment is reached by the name that it was launched with.
+            const here = match.matches.filter((one) => one.cluster === cluster.name || !config.clusters.has(one.cluster));
+            if (here.length > 0) {
+                found = true;
+                yield { ...match, matches: here };
             }
-            catch (error) {
-                silent.push(messageOf(error));
-                continue;
-            }
-            // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
-            const here = heads.filter((head) => head.cluster === cluster.name || !known.has(head.cluster));
-            if (here.length === 0)
-                continue;
-            found = true;
-            await act({ cluster, connection, listing, heads: here });
+        }
+        catch (error) {
+            errors.push(messageOf(error));
         }
         finally {
-            connection?.close();
+            login?.connection.close();
         }
     }
-    if (!found && silent.length > 0)
-        throw new Problem([...new Set(silent)].join('\n'));
-    for (const problem of silent)
-        progress(problem);
-    return found;
+    if (!found && errors.length > 0)
+        throw new Problem([...new Set(errors)].join('\n'));
+    for (const error of errors)
+        log.info(error);
+    if (!found && target.kind === 'pull-request' && !mayBeNone) {
+        throw new Problem(`no cluster has a chain that was launched from pull request #${target.number}`);
+    }
+}
+async function matchesOn(login, context, target, places) {
+    const listed = await listExperiments(login, RECENT_MINUTES);
+    const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [] };
+    // Several paths may lead to one record. The record under workdir comes before it.
+    const byId = new Map([...saved.summaries, ...listed.summaries].map((summary) => [summary.id, summary]));
+    const listing = { ...listed, summaries: [...byId.values()] };
+    // The user may have typed ~/ or $NAME/. Use what the cluster expanded it to.
+    const expanded = target.kind === 'named' ? saved.places[places.indexOf(target.text)] : undefined;
+    const matches = await resolveTarget(listing, context.repo, context.launcher.repository, expanded === undefined ? target : { kind: 'named', text: expanded }, places.length > 0);
+    return { login, listing, matches };
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/extend.js
@@ -80157,257 +81011,134 @@ places, act) {
 
 
 
+
+
 /**
- * The experiment of a record on the cluster, read again from its commit, with the length its chain is to grow by.
- * @throws Problem when the commit cannot be had, when it no longer gives this experiment, or when there is a newer attempt
+ * The experiment of a record on the cluster, read again from its commit, with the number of jobs to add.
+ * @param chain the `chain.*` overrides of this request
+ * @throws Problem when the commit is not available, when it does not give this experiment, or when there is a newer attempt
  */
-async function extendedExperiment(repo, head, listing, chain, token) {
-    const same = (other) => other.commit === head.commit && other.name === head.name && JSON.stringify(other.overrides) === JSON.stringify(head.overrides);
-    const newer = listing.heads.find((other) => same(other) && other.attempt > head.attempt);
+async function extendedExperiment(repo, summary, listing, chain) {
+    const newer = listing.summaries.find((other) => isSameExperiment(other, summary) && other.attempt > summary.attempt);
     if (newer !== undefined)
-        throw new Problem(`${head.id} has a newer attempt, ${newer.id}; extend that one`);
-    const pulls = head.pullRequests.map((number) => `refs/pull/${number}/head`);
-    await ensureCommit(repo, head.commit, pulls, token);
-    const kept = head.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
-    const overrides = [...head.overrides.map(overrideOf), ...kept, ...chain];
-    const experiment = await loadExperiment(repo, head.commit, await repoConfigAt(repo, head.commit), head.path, overrides);
-    const found = asAttempt(experiment, head.attempt).id;
-    if (found !== head.id) {
-        throw new Problem(`${head.path} at ${head.commit.slice(0, 12)} gives ${found} (overrides ${hashOfOverrides(overrides) || 'none'}), not ${head.id}`);
+        throw new Problem(`${summary.id} has a newer attempt, ${newer.id}. Extend that one`);
+    await ensureCommit(repo, summary.commit, summary.pullRequests.map((number) => `refs/pull/${number}/head`));
+    const kept = summary.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
+    const overrides = [...summary.overrides.map(overrideOf), ...kept, ...chain];
+    const experiment = await loadExperiment(repo, summary.commit, await repoConfigAt(repo, summary.commit), summary.path, overrides);
+    const found = asAttempt(experiment, summary.attempt).id;
+    if (found !== summary.id) {
+        throw new Problem(`${summary.path} at ${shortId(summary.commit)} gives ${found} (hash of the overrides: ${hashOfOverrides(overrides) || 'none'}), not ${summary.id}`);
     }
     return experiment;
 }
+/** The `chain.*` overrides of an extension: one job more unless it says how many. */
+function extensionOf(overrides) {
+    const chain = overrides.filter((override) => override.path.startsWith('chain.'));
+    return chain.some(({ path }) => path === 'chain.n_jobs') ? chain : [...chain, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
+}
 
-;// CONCATENATED MODULE: ./lib/commands/launch.js
+;// CONCATENATED MODULE: ./lib/cluster/login.js
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-// How often a launch looks anew when another one of the same experiment got in between.
-const LOOKS = 3;
 /**
- * Puts the chain of an experiment in the queue, or finds it there.
- * @throws Problem when nothing was submitted, with why; Unknown when the connection broke during the submission
+ * Logs in, does something, and logs out.
+ * @throws Problem when the login fails; see connect
  */
-async function launch(order) {
-    const { experiment, credentials } = order;
-    const { cluster } = experiment;
-    if (cluster === undefined)
-        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
-    if (credentials === undefined)
-        throw new Problem('there is no ssh-key to log in with');
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-    order.progress(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+async function withLogin(cluster, credentials, act) {
     const connection = await connect(cluster, credentials);
     try {
-        for (let look = 1;; look += 1) {
-            // Who came in between has begun the new attempt that was asked for.
-            const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
-            const report = await launchOver(connection, cluster, { ...order, mode }, code);
-            if (report !== undefined)
-                return await withStatus(connection, cluster, report);
-            if (look === LOOKS)
-                throw new Problem(`other launches of ${experiment.id} keep getting in between; nothing was submitted by this one`);
-        }
+        return await act({ cluster, connection });
     }
     finally {
         connection.close();
     }
 }
-const NOTHING_THERE = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, cellsDone: 0 };
-function intentOf(order, seen, completing) {
-    const { mode, launcher } = order;
-    const ours = (launch) => launch?.command === mode && launcher.runUrl !== '' && launch.runUrl === launcher.runUrl;
-    const newest = asAttempt(order.experiment, seen.attempt);
-    // A workflow run that is run again asks for what it has got already.
-    if (mode === 'restart' && seen.manifest !== undefined && !seen.manifest.launches.some(ours)) {
-        const notes = seen.queued ? [`The attempt before, ${newest.id}, is still in the queue; cancel it if it is no longer wanted.`] : [];
-        return { experiment: asAttempt(order.experiment, seen.attempt + 1), there: NOTHING_THERE, extend: false, completes: false, notes };
-    }
+
+;// CONCATENATED MODULE: ./lib/commands/launch/decide.js
+// What a launch does, given what is on the cluster. Pure.
+
+
+
+
+
+
+
+const NOTHING_YET = { queued: false, ledger: [], ledgerLines: 0, manifest: undefined, completeCells: 0 };
+/**
+ * @param runUrl address of this workflow run; empty if there is none
+ * @param mayComplete whether to add jobs that are missing in a chain that is alive
+ * @throws Problem when there is nothing to extend
+ */
+function decide(first, seen, { mode, runUrl, mayComplete }) {
+    const isThisRun = (launch) => launch.command === mode && runUrl !== '' && launch.runUrl === runUrl;
+    const newest = asAttempt(first, seen.attempt);
     const launches = seen.manifest?.launches ?? [];
-    if (mode === 'extend') {
-        if (launches.length === 0)
-            throw new Problem(`there is no chain of ${newest.id} to extend; launch it first`);
-        const done = launches.find((launch) => ours(launch) && isReleased(seen.ledger, launch.launch));
-        if (done === undefined)
-            return { experiment: newest, there: seen, extend: true, completes: false, notes: [] };
-        return {
-            experiment: newest,
-            there: seen,
-            extend: false,
-            completes: false,
-            notes: ['This workflow run has extended the chain already.'],
-        };
+    const basis = { experiment: newest, existing: seen, extend: false, completes: false, notes: [] };
+    switch (mode) {
+        case 'restart':
+            // A workflow run that is run again asks for what it already got.
+            if (seen.manifest === undefined || launches.some(isThisRun))
+                return launchDecision(basis);
+            return {
+                ...basis,
+                kind: 'submit',
+                experiment: asAttempt(first, seen.attempt + 1),
+                existing: NOTHING_YET,
+                notes: seen.queued ? [`The previous attempt, ${newest.id}, is still in the queue. Cancel it if you no longer need it.`] : [],
+            };
+        case 'extend': {
+            if (launches.length === 0)
+                throw new Problem(`there is no chain of ${newest.id} to extend. Launch it first`);
+            const done = launches.some((launch) => isThisRun(launch) && isReleased(seen.ledger, launch.launch));
+            if (done)
+                return launchDecision({ ...basis, notes: ['This workflow run has already extended the chain.'] });
+            return { ...basis, kind: 'submit', extend: true };
+        }
+        case 'launch': {
+            // Jobs that Slurm refused for lack of room, or that were lost with their launcher.
+            const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastJob(seen.ledger);
+            if (!mayComplete || !seen.queued || missing <= 0 || seen.ledger.length === 0)
+                return launchDecision(basis);
+            const notes = [`${count(missing, 'job')} of the chain had not been queued; this launch adds what is missing.`];
+            return { ...basis, kind: 'submit', experiment: decide_withLength(newest, missing), extend: true, completes: true, notes };
+        }
+        default:
+            return mode;
     }
-    // Steps that were asked for and refused for want of room, or lost with their launcher.
-    const missing = Math.max(0, ...launches.flatMap((launch) => launch.steps)) - lastStep(seen.ledger);
-    if (completing && seen.queued && missing > 0 && seen.ledger.length > 0) {
-        const notes = [`${count(missing, 'step')} of the chain had not been queued; this launch adds what is missing.`];
-        return { experiment: launch_withLength(newest, missing), there: seen, extend: true, completes: true, notes };
-    }
-    return { experiment: newest, there: seen, extend: false, completes: false, notes: [] };
 }
-function launch_withLength(experiment, nJobs) {
+function launchDecision(basis) {
+    const { existing, experiment } = basis;
+    if (existing.queued)
+        return { ...basis, kind: 'report' };
+    const isComplete = (existing.manifest?.launches.length ?? 0) > 0 && existing.completeCells === experiment.cells.length;
+    return { ...basis, kind: isComplete ? 'nothing' : 'submit' };
+}
+function decide_withLength(experiment, nJobs) {
     const { settings } = experiment;
     return { ...experiment, settings: { ...settings, chain: { ...settings.chain, nJobs } } };
 }
-/**
- * One look and one submission; undefined when another launch came between the two.
- * @param completing whether steps that are missing in a chain that is alive are to be added
- */
-async function launchOver(connection, cluster, order, code, completing = true) {
-    const { progress, signal } = order;
-    const seen = await probe(connection, cluster, order.experiment, code);
-    const { places } = seen;
-    const { experiment, there, extend, completes, notes: intentNotes } = intentOf(order, seen, completing);
-    const earlier = there.manifest?.launches ?? [];
-    const name = nextLaunch(there.ledger, earlier);
-    const plan = planOf(experiment, places, name, extend && there.queued);
-    const manifest = manifestOf(experiment, code, places, plan, await subjectOf(order.repo, experiment.commit), {
-        ...order.launcher,
-        command: order.mode,
-        slurm: seen.slurm,
-        sbatchVariables: seen.sbatchVariables,
-        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
-    }, earlier);
-    if (there.manifest !== undefined)
-        refuseOther(there.manifest, manifest, places, cluster);
-    const basis = { ...reportBasis(manifest), submissions: submissionsOf(plan) };
-    // Who put it there, not who asks again.
-    const basisThere = reportBasis(there.manifest ?? manifest);
-    if (!there.queued && earlier.length > 0 && there.cellsDone === experiment.cells.length) {
-        progress(`${experiment.id} is complete`);
-        return {
-            ...basisThere,
-            command: 'launch',
-            state: 'complete',
-            jobs: [],
-            submissions: [],
-            commands: undefined,
-            notes: [],
-        };
-    }
-    // A chain that is there already may itself be what fills a limit.
-    if (extend || !there.queued) {
-        // What completes a chain takes what room there is.
-        if (!order.keep && !completes)
-            refuseWithoutRoom(seen.limits, experiment, cluster);
-        if (!seen.testOnly.accepted && !completes)
-            throw new Problem(`sbatch on ${cluster.name} would refuse this experiment: ${seen.testOnly.said}.${/node configuration is not available/.test(seen.testOnly.said) ? ' No partition has such nodes, or they are down, or the controller was restarted a moment ago and does not know them yet.' : ''} Nothing was submitted`);
-    }
-    if (!seen.codeStaged) {
-        progress(`sending the code of ${experiment.commit.slice(0, 12)}: ${code.files} files, ${megabytes(code.bytes)}`);
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress));
-    }
-    progress(`staging ${experiment.id}`);
-    if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-        progress('the copy of the code on the cluster was changed or purged since it was staged; sending it again, the old one is kept aside');
-        await stageCode(connection, cluster, places, code, uploadProgress(code.bytes, progress), true);
-        if ((await stageExperiment(connection, cluster, places, experiment, code)) === 'damaged') {
-            throw new Problem(`the copy of the code on ${cluster.name} keeps changing under ${places.workdir}/code; nothing was submitted`);
-        }
-    }
-    await order.beforeSubmit();
-    if (signal.aborted)
-        throw new Problem('stopped before the first submission; nothing is in the queue');
-    const notes = [
-        ...intentNotes,
-        ...notesOnCode(code),
-        ...notesOnSettings(experiment, order.secrets),
-        ...(seen.sbatchVariables.length > 0
-            ? [`The account sets ${seen.sbatchVariables.join(', ')}; what the yaml says comes before them.`]
-            : []),
-    ];
-    const total = plan.submissions.length;
-    let submitted = 0;
-    const onAnswer = ({ key, values }) => {
-        if (key === 'submitted')
-            progress(`step ${values[0]}: job ${values[2]} (${++submitted} of ${total})`);
-        else if (key === 'note') {
-            progress(values[0] ?? '');
-            notes.push(values[0] ?? '');
-        }
-        else if (key === 'waiting')
-            progress(`another launch of ${experiment.id} is under way (${values[0]}); waiting for it`);
-    };
-    const result = await submit_submit(connection, cluster, {
-        experiment,
-        plan,
-        places,
-        ledgerLines: there.ledgerLines,
-        secrets: order.secrets,
-        manifest: `${JSON.stringify(manifest)}\n`,
-        holder: `${order.launcher.actor} ${order.launcher.runUrl}`.trim(),
-        extend,
-        keep: order.keep,
-    }, onAnswer, signal);
-    switch (result.kind) {
-        case 'changed':
-            return undefined;
-        case 'refused':
-            if (completes) {
-                progress(`there is no room yet for the missing steps: ${result.why}`);
-                return launchOver(connection, cluster, order, code, false);
-            }
-            throw new Problem(`the launch of ${experiment.id} was refused: ${result.why}. Nothing of it is in the queue, and nothing of it has run. It would have been ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`);
-        case 'stuck':
-            throw new Problem(`the launch of ${experiment.id} failed (${result.why}) and jobs ${result.jobs.join(' ')} could not be cancelled. They are held, so they do not run; cancel them with: scancel ${result.jobs.join(' ')}`);
-        case 'alive':
-            return {
-                ...basisThere,
-                submissions: [],
-                command: 'launch',
-                state: 'alive',
-                steps: Math.max(...result.jobs.map((job) => job.step)),
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        case 'submitted':
-            if (result.held !== undefined) {
-                notes.push(`Step ${name.firstStep} is still held because scontrol release failed (${result.held}). Launching again releases it.`);
-            }
-            if (result.cut !== undefined) {
-                const asked = name.firstStep + experiment.settings.chain.nJobs - 1;
-                notes.push(`Slurm refused step ${result.cut.step} of ${asked} (${result.cut.why}): the steps before it are in the queue and stay, ${count(asked - result.cut.step + 1, 'step')} of ${count(experiment.cells.length, 'task')} each are missing. Launching again adds them once there is room.`);
-            }
-            return {
-                ...basis,
-                command: 'launch',
-                // What was in the queue may have been the leftover of an interrupted launch, and is gone then.
-                state: result.jobs[0]?.after === undefined ? 'submitted' : 'extended',
-                jobs: result.jobs,
-                commands: commandsFor(places, experiment.id, result.jobs),
-                notes,
-            };
-        default:
-            return result;
-    }
-}
-/** @throws Problem when the record on the cluster is not of what is being launched */
-function refuseOther(found, expected, places, cluster) {
+/** @throws Problem when the manifest on the cluster is not the one of the experiment that is launched */
+function refuseOtherManifest(found, expected, clusterName) {
     if (found.repository !== expected.repository) {
-        throw new Problem(`${expected.id} on ${cluster.name} was launched from ${found.repository}, which shares account, workdir and commit with ${expected.repository}. Give the experiment a name: of its own, or one of the repositories another workdir. Nothing was submitted`);
+        throw new Problem(`${expected.id} on ${clusterName} was launched from ${found.repository}, which shares account, workdir and commit with ${expected.repository}. Give the experiment another name, or one of the repositories another workdir. Nothing was submitted`);
     }
     const different = manifestDifferences(found, expected);
     if (different.length === 0)
         return;
-    throw new Problem(`the manifest of ${expected.id} on ${cluster.name} (${experimentDirectory(places, expected.id)}/manifest.json) is not of what this commit gives:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Put it right, or begin a new attempt (command restart). Nothing was submitted`);
+    const file = experimentFiles(expected.workdir, expected.id).manifest;
+    throw new Problem(`the manifest of ${expected.id} on ${clusterName} (${file}) does not match this commit:\n${different.join('\n')}\nSomebody edited it, or another version of the action made it. Restore it, or start a new attempt (command restart). Nothing was submitted`);
 }
-/** @throws Problem with the sum when the limits that can be read have no room for the chain */
-function refuseWithoutRoom(limits, experiment, cluster) {
+/** @throws Problem when sbatch would refuse the jobs */
+function refuseUnrunnable({ accepted, message }, clusterName) {
+    if (accepted)
+        return;
+    const hint = /node configuration is not available/.test(message)
+        ? ' No partition has such nodes, or they are down, or the controller has just started and does not know them yet.'
+        : '';
+    throw new Problem(`sbatch on ${clusterName} would refuse this experiment: ${message}.${hint} Nothing was submitted`);
+}
+/** @throws Problem with the numbers when the submit limits have no room for the chain */
+function refuseWithoutRoom(limits, experiment, clusterName) {
     const { nJobs } = experiment.settings.chain;
     const cells = experiment.cells.length;
     const over = exceeded(limits, cells * nJobs);
@@ -80415,12 +81146,38 @@ function refuseWithoutRoom(limits, experiment, cluster) {
     if (tightest === undefined)
         return;
     const fitting = Math.max(0, Math.floor((tightest.most - tightest.used) / cells));
-    throw new Problem(`${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${cluster.name}: ${over.map(({ name, most, used }) => `${name} is ${most}, and ${used} are in the queue`).join('; ')}. ${fitting > 0 ? `A chain of ${count(fitting, 'step')} would fit, and 'partial: keep' queues as much as does` : 'Not one step would fit'}. Nothing was submitted`);
+    const remedy = fitting > 0 ? `A chain of ${count(fitting, 'job')} would fit, and 'partial: keep' queues as many as fit` : 'Not even one job would fit';
+    const facts = over.map((limit) => `${limitName(limit)} is ${limit.most}, and ${limit.used} are in the queue`);
+    throw new Problem(`${cells} × ${nJobs} = ${count(cells * nJobs, 'task')} do not fit on ${clusterName}: ${facts.join('; ')}. ${remedy}. Nothing was submitted`);
+}
+
+;// CONCATENATED MODULE: ./lib/commands/launch/ensure-staged.js
+
+
+
+/**
+ * Makes sure that code and experiment are on the cluster, verified.
+ * @param codeStaged whether the code is there already
+ * @throws Problem when the copy of the code keeps changing
+ */
+async function ensureStaged(login, { places, experiment, code, codeStaged, }, progress) {
+    if (!codeStaged) {
+        progress(`sending the code of ${shortId(experiment.commit)}: ${code.files} files, ${megabytes(code.bytes)}`);
+        await stageCode(login, places, code, uploadProgress(code.bytes, progress));
+    }
+    progress(`staging ${experiment.id}`);
+    if ((await stageExperiment(login, places, experiment, code)) === 'staged')
+        return;
+    progress('the code on the cluster was changed or purged since it was staged; sending it again, and keeping the old copy aside');
+    await stageCode(login, places, code, uploadProgress(code.bytes, progress), { replace: true });
+    if ((await stageExperiment(login, places, experiment, code)) === 'damaged') {
+        throw new Problem(`the code on ${login.cluster.name} keeps changing under ${places.workdir}/code. Find out what writes to it, and launch again. Nothing was submitted`);
+    }
 }
 function megabytes(bytes) {
     return `${(bytes / 1e6).toFixed(1)} MB`;
 }
-/** Says how far an upload is, at every tenth of it that takes a megabyte or more. */
+/** Reports an upload at every tenth of it that is a megabyte or more. */
 function uploadProgress(total, progress) {
     const stride = Math.max(total / 10, 1e6);
     let next = stride;
@@ -80430,6 +81187,187 @@ function uploadProgress(total, progress) {
         progress(`sent ${megabytes(sent)} of ${megabytes(total)}`);
         next = sent + stride;
     };
+}
+
+;// CONCATENATED MODULE: ./lib/commands/launch/launch.js
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+// How often a launch looks again when another launch of the same experiment came in between.
+const MOST_LOOKS = 3;
+/**
+ * Queues the chain of an experiment, or finds it in the queue.
+ * @throws Problem with the reason when nothing was submitted; Unknown when the connection broke during the submission
+ */
+async function launch(context, order) {
+    const { experiment } = order;
+    const { cluster } = experiment;
+    if (cluster === undefined)
+        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
+    const credentials = requireCredentials(context);
+    const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
+    context.log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+    return withLogin(cluster, credentials, async (login) => {
+        let mayComplete = true;
+        for (let look = 1; look <= MOST_LOOKS; look += 1) {
+            // If another launch came in between, it has started the new attempt that was asked for.
+            const mode = look > 1 && order.mode === 'restart' ? 'launch' : order.mode;
+            const attempt = await launchOnce(context, login, { ...order, mode }, code, mayComplete);
+            switch (attempt.kind) {
+                case 'report':
+                    return withStatus(login, attempt.report, summaryOf(attempt.manifest));
+                case 'no-room':
+                    context.log.info(`there is no room yet for the missing jobs: ${attempt.reason}`);
+                    mayComplete = false;
+                    break;
+                case 'raced':
+                    break;
+                default:
+                    attempt;
+            }
+        }
+        throw new Problem(`other launches of ${experiment.id} keep coming in between. This one submitted nothing; try again in a moment`);
+    });
+}
+async function launchOnce(context, login, order, code, mayComplete) {
+    const { log, launcher } = context;
+    const clusterName = login.cluster.name;
+    const seen = await probe(login, order.experiment, code);
+    const decision = decide(order.experiment, seen, { mode: order.mode, runUrl: launcher.runUrl, mayComplete });
+    const { experiment, existing } = decision;
+    const subject = await subjectOf(context.repo, experiment.commit);
+    const draft = draftOf(context, order.mode, decision, seen, code, subject);
+    if (existing.manifest !== undefined)
+        refuseOtherManifest(existing.manifest, draft.manifest, clusterName);
+    if (decision.kind === 'nothing') {
+        log.info(`${experiment.id} is complete`);
+        const manifest = existing.manifest ?? draft.manifest;
+        return { kind: 'report', manifest, report: quietReport(manifest, 'complete') };
+    }
+    // A chain that is in the queue may itself be what fills a limit, and missing jobs take what room there is.
+    if (decision.kind === 'submit' && !decision.completes) {
+        if (!context.keepPartial)
+            refuseWithoutRoom(seen.limits, experiment, clusterName);
+        refuseUnrunnable(seen.testOnly, clusterName);
+    }
+    await ensureStaged(login, { places: seen.places, experiment, code, codeStaged: seen.codeStaged }, log.info);
+    await order.beforeSubmit();
+    if (context.signal.aborted)
+        throw new Problem('stopped before the first submission; nothing is in the queue');
+    const notes = [...decision.notes, ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnAccount(seen)];
+    const result = await submit_submit(login, {
+        ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines },
+        ...{ secrets: context.secrets, extend: decision.extend, keep: context.keepPartial },
+        holder: `${launcher.actor} ${launcher.runUrl}`.trim(),
+    }, submitProgress(experiment, draft.plan.submissions.length, log.info, notes), context.signal);
+    return attemptOf(result, decision, draft, notes);
+}
+function notesOnAccount({ sbatchVariables }) {
+    return sbatchVariables.length === 0 ? [] : [`The account sets ${sbatchVariables.join(', ')}. What the yaml says overrides them.`];
+}
+function draftOf(context, mode, decision, seen, code, subject) {
+    const { experiment, existing, extend } = decision;
+    const earlier = existing.manifest?.launches ?? [];
+    const name = nextLaunch(existing.ledger, earlier);
+    const plan = planOf(experiment, seen.places, name, extend && existing.queued);
+    const launch = {
+        ...context.launcher,
+        ...{ command: mode, slurm: seen.slurm, sbatchVariables: seen.sbatchVariables },
+        jobScript: (0,external_node_crypto_.createHash)('sha256').update(JOB_SCRIPT).digest('hex'),
+    };
+    return { name, plan, manifest: manifestOf({ experiment, code, places: seen.places, plan, subject, launch, earlier }) };
+}
+/** Shows a submission while it runs, and keeps its notes for the report. */
+function submitProgress(experiment, total, info, notes) {
+    let submitted = 0;
+    return (progress) => {
+        switch (progress.kind) {
+            case 'submitted':
+                submitted += 1;
+                info(`job ${progress.jobNumber}: ${progress.jobId} (${submitted} of ${total})`);
+                break;
+            case 'note':
+                info(progress.text);
+                notes.push(progress.text);
+                break;
+            case 'waiting':
+                info(`another launch of ${experiment.id} is under way (${progress.holder}); waiting for it`);
+                break;
+            default:
+                progress;
+        }
+    };
+}
+/** A report of a launch that submitted nothing. It names who launched the chain, not who asked again. */
+function quietReport(manifest, state) {
+    return { ...reportBasis(manifest), command: 'launch', state, jobs: [], submissions: [], commands: undefined, notes: [] };
+}
+function attemptOf(result, decision, draft, notes) {
+    const { experiment, existing } = decision;
+    const { manifest, plan } = draft;
+    switch (result.kind) {
+        case 'changed':
+            return { kind: 'raced' };
+        case 'refused':
+            if (decision.completes)
+                return { kind: 'no-room', reason: result.reason };
+            throw new Problem(`the launch of ${experiment.id} was refused: ${result.reason}. Nothing of it is in the queue, and nothing of it has run. It asked for ${experiment.cells.length} × ${experiment.settings.chain.nJobs} tasks`);
+        case 'stuck': {
+            const ids = result.jobIds.join(' ');
+            throw new Problem(`the launch of ${experiment.id} failed (${result.reason}), and jobs ${ids} could not be cancelled. They are held, so they do not run. Cancel them on the login node: scancel ${ids}`);
+        }
+        case 'alive': {
+            const there = existing.manifest ?? manifest;
+            const report = {
+                ...quietReport(there, 'alive'),
+                ...{ jobs: result.jobs, notes, jobCount: Math.max(...result.jobs.map((job) => job.jobNumber)) },
+                commands: commandsFor(manifest.workdir, experiment.id, result.jobs),
+            };
+            return { kind: 'report', manifest: there, report };
+        }
+        case 'submitted': {
+            const report = {
+                ...reportBasis(manifest),
+                command: 'launch',
+                // If only the jobs of an interrupted launch were in the queue, they are cancelled, and this is a new chain.
+                state: (result.jobs[0]?.after.length ?? 0) === 0 ? 'submitted' : 'extended',
+                jobs: result.jobs,
+                submissions: submissionsOf(plan),
+                commands: commandsFor(manifest.workdir, experiment.id, result.jobs),
+                notes: [...notes, ...notesOnResult(result, experiment, draft.name)],
+            };
+            return { kind: 'report', manifest, report };
+        }
+        default:
+            return result;
+    }
+}
+function notesOnResult({ held, cut }, experiment, name) {
+    const last = name.firstJob + experiment.settings.chain.nJobs - 1;
+    return [
+        ...(held === undefined
+            ? []
+            : [`Job ${name.firstJob} is still held because scontrol release failed (${held}). Launch again to release it.`]),
+        ...(cut === undefined
+            ? []
+            : [
+                `Slurm refused job ${cut.jobNumber} of ${last} (${cut.reason}). The jobs before it are in the queue and stay; ${count(last - cut.jobNumber + 1, 'job')} of ${count(experiment.cells.length, 'task')} each are missing. Launch again to add them when there is room.`,
+            ]),
+    ];
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/plan.js
@@ -80442,96 +81380,278 @@ function uploadProgress(total, progress) {
 
 
 
+
 /**
- * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
- * @throws Problem for all that would make a launch fail before its first sbatch
+ * Everything that a launch does before the first sbatch. `sbatch --test-only` is part of it if there is a cluster and a key.
+ * @throws Problem for everything that would make a launch fail before its first sbatch
  */
-async function plan(order) {
-    const { experiment, credentials, progress } = order;
-    const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
+async function plan(context, experiment) {
+    const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
     for (const cell of experiment.cells)
-        cell.config(); // what cannot be written is better known now
-    const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
-    let places = { workdir: experiment.cluster?.workdir ?? '{workdir}', save: experiment.settings.save.path };
-    let next;
-    if (experiment.cluster === undefined || credentials === undefined) {
-        notes.push(`Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`);
-    }
-    else {
-        progress(`asking ${experiment.cluster.name}`);
-        const connection = await connect(experiment.cluster, credentials);
-        try {
-            const seen = await probe(connection, experiment.cluster, experiment, code);
-            if (!seen.testOnly.accepted)
-                throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
-            places = seen.places;
-            next = nextLaunch(seen.ledger);
-            notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
-            notes.push(`The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`);
-        }
-        finally {
-            connection.close();
-        }
-    }
+        cell.config(); // fails now if it cannot be written
+    const seen = await look(context, experiment, code);
+    const places = seen?.places ?? { workdir: experiment.cluster?.workdir ?? '{workdir}', savePath: experiment.settings.save.path };
+    const next = seen && nextLaunch(seen.ledger);
     const planned = planOf(experiment, places, next);
-    const launch = { ...order.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' };
-    const manifest = manifestOf(experiment, code, places, planned, await subjectOf(order.repo, experiment.commit), launch, []);
+    const launch = { ...context.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' };
+    const subject = await subjectOf(context.repo, experiment.commit);
+    const manifest = manifestOf({ experiment, code, places, plan: planned, subject, launch, earlier: [] });
     return {
         ...reportBasis(manifest),
-        command: 'plan',
-        state: 'planned',
+        ...{ command: 'plan', state: 'planned', jobs: [], commands: undefined },
         submissions: submissionsOf(planned),
-        jobs: [],
-        commands: undefined,
-        notes,
+        notes: [...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnLook(experiment, code, seen)],
+    };
+}
+/** @returns undefined if there is no cluster to ask, or no key */
+async function look({ credentials, log }, experiment, code) {
+    const { cluster } = experiment;
+    if (cluster === undefined || credentials === undefined)
+        return undefined;
+    log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+    const seen = await withLogin(cluster, credentials, (login) => probe(login, experiment, code));
+    if (!seen.testOnly.accepted)
+        throw new Problem(`sbatch --test-only on ${cluster.name} says: ${seen.testOnly.message}`);
+    return seen;
+}
+function notesOnLook({ cluster }, code, seen) {
+    if (seen === undefined) {
+        return [`Planned without asking a cluster: there is no ${cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`];
+    }
+    return [
+        `sbatch --test-only on ${cluster?.name}: ${seen.testOnly.message}`,
+        `The code (${code.files} files, ${megabytes(code.bytes)}) is ${seen.codeStaged ? 'already' : 'not yet'} on the cluster.`,
+    ];
+}
+
+;// CONCATENATED MODULE: ./lib/commands/perform.js
+
+
+
+
+
+
+
+
+
+
+
+
+/** Carries out a request, and gives the outcome for each experiment as soon as it is there. */
+async function* perform(asked, context) {
+    switch (asked.command) {
+        case 'plan':
+        case 'launch':
+        case 'restart':
+            return yield* launchPaths(asked, context, asked.command);
+        case 'status':
+            return yield* perform_statusOf(asked, context);
+        case 'cancel':
+            return yield* cancelChains(asked, context);
+        case 'extend':
+            return yield* extendChain(asked, context);
+        case 'audit':
+            return yield* audit(asked, context);
+        default:
+            return asked.command;
+    }
+}
+/** Outcomes of experiments that do not depend on each other. */
+async function* launchPaths(asked, context, command) {
+    for (const path of await pathsOf(asked, context)) {
+        if (context.signal.aborted)
+            throw new Problem(`stopped before ${path}; nothing of it was submitted`);
+        try {
+            const report = await context.log.group(`${command} ${path}`, () => launchPath(asked, context, command, path));
+            yield { kind: 'chain', report };
+        }
+        catch (error) {
+            yield { kind: 'problem', error };
+        }
+    }
+}
+/** The paths of the experiments to launch. */
+async function pathsOf(asked, { repo, commit, config, pullRequest }) {
+    if (asked.experiment !== undefined)
+        return [await findExperiment(repo, commit, config, asked.experiment)];
+    if (pullRequest === undefined)
+        return [];
+    const paths = (await pullRequest.changedFiles()).filter((path) => isExperimentPath(config, path));
+    if (paths.length === 0) {
+        throw new Problem(`pull request #${pullRequest.number} changes no experiment (${config.experiments.join(', ')}). Name one with a label launch:<experiment>`);
+    }
+    return paths;
+}
+async function launchPath(asked, context, command, path) {
+    const experiment = await loadExperiment(context.repo, context.commit, context.config, path, asked.overrides);
+    context.log.info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} jobs`);
+    if (command === 'plan')
+        return plan(context, experiment);
+    return launch(context, { experiment, mode: command, beforeSubmit: async () => context.pullRequest?.confirmHead() });
+}
+async function* perform_statusOf(asked, context) {
+    const target = targetOf(asked, context.pullRequest?.number);
+    for await (const { login, listing, matches } of matchingClusters(context, asked, target)) {
+        const { reports, problems } = await status_status(login, listing, matches, context.hidden);
+        for (const report of reports)
+            yield { kind: 'chain', report };
+        for (const problem of problems)
+            yield { kind: 'problem', error: new Problem(problem) };
+    }
+}
+async function* cancelChains(asked, context) {
+    const { pullRequest, launcher } = context;
+    const target = targetOf(asked, pullRequest?.number);
+    const wasClosed = pullRequest?.wasClosed === true;
+    const { job, cell } = asked;
+    for await (const { login, listing, matches } of matchingClusters(context, asked, target, { mayBeNone: wasClosed })) {
+        const queued = matches.filter(({ id }) => listing.queued.has(id));
+        const isWholePullRequest = target.kind === 'pull-request' && job === undefined && cell === undefined;
+        const near = { commit: context.commit, pullRequest: pullRequest?.number };
+        const chosen = wasClosed || (isWholePullRequest && queued.length > 0) ? queued : [pickOne(matches, listing, 'cancel', near)];
+        for (const summary of chosen) {
+            context.log.info(`cancelling ${summary.id}`);
+            const by = `${launcher.actor || 'a schedule'} ${launcher.runUrl}`;
+            const order = { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden };
+            yield { kind: 'chain', report: await cancel(login, order) };
+        }
+    }
+}
+async function* extendChain(asked, context) {
+    const { pullRequest, commit, repo } = context;
+    const target = targetOf(asked, pullRequest?.number);
+    for await (const { listing, matches } of matchingClusters(context, asked, target)) {
+        const summary = pickOne(matches, listing, 'extend', { commit, pullRequest: pullRequest?.number });
+        const experiment = await extendedExperiment(repo, summary, listing, extensionOf(asked.overrides));
+        // An extension runs the commit of its chain, whatever was pushed since.
+        const order = { experiment, mode: 'extend', beforeSubmit: async () => { } };
+        yield { kind: 'chain', report: await context.log.group(`extend ${summary.id}`, () => launch(context, order)) };
+    }
+}
+/** Audits what was named, or everything that is live, on every cluster that has some of it. */
+async function* audit(asked, context) {
+    const { repo, commit, config, log } = context;
+    const target = targetOf(asked, context.pullRequest?.number);
+    // If the workdir was purged, the records beside the checkpoints are all there is.
+    const named = asked.target !== undefined && /^[/~$]/.test(asked.target) ? [asked.target] : [];
+    const places = [...named, ...(await savePathsAt(repo, commit, config))];
+    const reports = [];
+    for await (const { login, listing, matches } of matchingClusters(context, asked, target, { places })) {
+        const targets = matches.map(({ id, save, codeName, checkpoints }) => ({
+            ...{ id, saveDirectory: save, summary: { codeName, checkpoints } },
+            experimentDirectory: experimentFiles(listing.workdir, id).directory,
+        }));
+        reports.push(await auditExperiments(login, repo, targets, log.info));
+    }
+    const audits = reports.flatMap((report) => report.audits);
+    yield { kind: 'audit', report: { audits, cost: sumOf(reports.map(({ cost }) => cost)) } };
+    const bad = audits.filter(({ verdict }) => verdict.kind !== 'verified');
+    for (const { id, verdict } of bad)
+        log.warning(`${id}: ${verdict.kind}`);
+    if (context.strict && bad.length > 0)
+        yield { kind: 'problem', error: notVerified(bad, audits.length) };
+}
+function notVerified(bad, all) {
+    const names = bad.map(({ id, verdict }) => `${id} (${verdict.kind})`);
+    return new Problem(`${bad.length} of ${all} experiments are not verified: ${some(names, 10)}`);
+}
+function sumOf(costs) {
+    const sum = (of) => costs.reduce((total, cost) => total + of(cost), 0);
+    return {
+        experiments: sum((cost) => cost.experiments),
+        filesHashed: sum((cost) => cost.filesHashed),
+        bytesHashed: sum((cost) => cost.bytesHashed),
+        clusterSeconds: sum((cost) => cost.clusterSeconds),
+        seconds: sum((cost) => cost.seconds),
     };
 }
 
+;// CONCATENATED MODULE: external "node:timers/promises"
+const external_node_timers_promises_namespaceObject = require("node:timers/promises");
 ;// CONCATENATED MODULE: ./lib/commands/wait.js
 
 
-// Gently: what a person waits for takes hours, and the controller serves everybody.
+
+
+
+
+// A chain takes hours, and the controller serves everybody, so the pauses grow.
 const FIRST_PAUSE_SECONDS = 10;
 const LONGEST_PAUSE_SECONDS = 300;
 /**
- * Looks again and again until the chains have started or finished, with longer and longer pauses, and says so only when
- * something changed.
- * @param look one look at all of them
- * @param wanted how many chains there are
- * @param timeoutSeconds after which it gives up waiting; the jobs go on
+ * Waits for chains, and reports how they stand at the end.
+ * @param ids EXPERIMENT_IDs
+ * @param timeoutSeconds after which it stops waiting; the jobs go on
+ * @param cancelWhenInterrupted cancel the chains if the workflow run is cancelled
  */
-async function waitFor(goal, look, wanted, timeoutSeconds, signal, progress) {
-    const end = Date.now() + timeoutSeconds * 1000;
+async function* waitForChains(context, ids, { goal, timeoutSeconds, cancelWhenInterrupted, }) {
+    const { log, signal } = context;
+    if (ids.size === 0)
+        return;
+    const target = { kind: 'ids', ids };
+    const look = async () => {
+        const seen = [];
+        for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
+            seen.push(...(await status_status(login, listing, matches, context.hidden)).reports);
+        }
+        return seen;
+    };
+    const { reports, end } = await waitFor({ goal, look, expected: ids.size, timeoutSeconds, signal, progress: log.info });
+    if (end === 'timed-out')
+        log.warning(`still not ${goal} after ${timeoutSeconds / 60} minutes; the jobs go on`);
+    if (end === 'interrupted' && cancelWhenInterrupted) {
+        log.warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
+        const by = `cancelled-workflow-run ${context.launcher.runUrl}`;
+        for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
+            for (const summary of matches) {
+                const order = { summary, workdir: listing.workdir, job: undefined, cell: undefined, by, hidden: context.hidden };
+                yield { kind: 'chain', report: await cancel(login, order) };
+            }
+        }
+    }
+    else {
+        for (const report of reports)
+            yield { kind: 'chain', report };
+    }
+    if (reports.some((report) => report.state === 'failed')) {
+        yield { kind: 'problem', error: new Problem('a chain failed; its report says where') };
+    }
+}
+/**
+ * Looks until the chains have started or finished, with growing pauses. Says something only when something changed.
+ * @param look one look at all chains
+ * @param expected the number of chains
+ */
+async function waitFor({ goal, look, expected, timeoutSeconds, signal, progress, firstPauseSeconds = FIRST_PAUSE_SECONDS, }) {
+    const deadline = Date.now() + timeoutSeconds * 1000;
     let said = '';
-    let reports = [];
-    for (let pause = FIRST_PAUSE_SECONDS;; pause = Math.min(pause * 1.5, LONGEST_PAUSE_SECONDS)) {
-        let line;
-        try {
-            reports = await look();
-            line = reports.map(renderLine).join('; ');
-        }
-        catch (error) {
-            // A login node that does not answer for a while ends no wait.
-            reports = [];
-            line = messageOf(error);
-        }
+    for (let pause = firstPauseSeconds;; pause = Math.min(pause * 1.5, LONGEST_PAUSE_SECONDS)) {
+        const { reports, line } = await lookOnce(look);
         if (line !== said)
             progress(line);
         said = line;
-        if (reports.length === wanted && reports.every((report) => isReached(goal, report)))
-            return { reports, how: 'reached' };
+        if (reports.length === expected && reports.every((report) => isReached(goal, report)))
+            return { reports, end: 'reached' };
+        const left = deadline - Date.now();
+        if (!signal.aborted && left <= 0)
+            return { reports, end: 'timed-out' };
+        await (0,external_node_timers_promises_namespaceObject.setTimeout)(Math.min(pause * 1000, left), undefined, { signal }).catch(() => { });
         if (signal.aborted)
-            return { reports, how: 'interrupted' };
-        const left = end - Date.now();
-        if (left <= 0)
-            return { reports, how: 'timed out' };
-        await sleep(Math.min(pause * 1000, left), signal);
-        if (signal.aborted)
-            return { reports, how: 'interrupted' };
+            return { reports, end: 'interrupted' };
     }
 }
-function isReached(goal, { status }) {
-    const state = status?.state;
+/** A login node that does not answer for a while does not end the wait. */
+async function lookOnce(look) {
+    try {
+        const reports = await look();
+        return { reports, line: reports.map(renderLine).join('; ') };
+    }
+    catch (error) {
+        return { reports: [], line: messageOf(error) };
+    }
+}
+function isReached(goal, { status: chain }) {
+    const state = chain?.state;
     switch (state) {
         case 'complete':
         case 'ended':
@@ -80547,304 +81667,6 @@ function isReached(goal, { status }) {
             return state;
     }
 }
-function sleep(milliseconds, signal) {
-    return new Promise((resolve) => {
-        const done = () => {
-            clearTimeout(timer);
-            signal.removeEventListener('abort', done);
-            resolve();
-        };
-        const timer = setTimeout(done, milliseconds);
-        signal.addEventListener('abort', done);
-        if (signal.aborted)
-            done();
-    });
-}
-
-;// CONCATENATED MODULE: ./lib/session.js
-
-
-
-/** The commit a request is about. What a comment asks for is the head of the pull request as it is now. */
-async function session_commitOf(api, name, { pullRequest, commit, command, label }, { allowForks }) {
-    let { isFork } = pullRequest ?? {};
-    let head = commit;
-    if (pullRequest !== undefined && head === undefined) {
-        const now = await headOf(api, name, pullRequest.number);
-        [head, isFork] = [now.commit, now.isFork];
-    }
-    if (pullRequest !== undefined && isFork && !allowForks) {
-        throw new Problem(`pull request #${pullRequest.number} comes from a fork. Launching it would run its author's code as your cluster account; 'unsafe-allow-forks: true' allows that`);
-    }
-    // Whoever owns the fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in and what to run
-    // there. Only a label event that launches names the commit that was looked at.
-    if (isFork && !(command === 'launch' && label !== undefined)) {
-        throw new Problem(`pull request #${pullRequest?.number} comes from a fork: there only a label launches; for everything else run the workflow by hand with the input target or pr`);
-    }
-    if (head === undefined)
-        throw new Problem('the event names no commit');
-    return head;
-}
-/** Was the pull request closed? Then nobody asked for anything, and most have nothing in the queue. */
-function isClosing({ pullRequest, label, command }) {
-    return command === 'cancel' && pullRequest?.head !== undefined && label === undefined;
-}
-/** Address of this workflow run. */
-function runUrl(name) {
-    return `${github_context.serverUrl}/${name.owner}/${name.repo}/actions/runs/${github_context.runId}`;
-}
-function noKey(request) {
-    const why = github_context.actor === 'dependabot[bot]'
-        ? ' Runs started by Dependabot get Dependabot secrets, not those of Actions.'
-        : request.pullRequest?.isFork
-            ? ' Workflows of pull requests from forks get no secrets.'
-            : ' Is the secret set, under the name the workflow uses, in this repository or its environment?';
-    return new Problem(`the input ssh-key is empty, so there is no way to log in on the cluster.${why} Nothing was submitted`);
-}
-
-;// CONCATENATED MODULE: ./lib/perform.js
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-/**
- * Does what was asked for.
- * @param done takes each report as it comes
- * @param failed takes what went wrong with one of several
- */
-async function perform(session, done, failed) {
-    const { request, signal, commit } = session;
-    const near = { commit, pullRequest: request.pullRequest?.number };
-    switch (request.command) {
-        case 'plan':
-        case 'launch':
-        case 'restart':
-            for (const path of await pathsOf(session)) {
-                if (signal.aborted)
-                    throw new Problem(`stopped before ${path}; nothing of it was submitted`);
-                try {
-                    await done(await group(`${request.command} ${path}`, () => launchPath(session, path)));
-                }
-                catch (error) {
-                    failed(error);
-                }
-            }
-            return;
-        case 'status':
-            return onFound(session, targetOf(request, true), async (found) => {
-                const { reports, problems } = await statusOfFound(session, found);
-                for (const report of reports)
-                    await done(report);
-                for (const problem of problems)
-                    failed(new Problem(problem));
-            });
-        case 'cancel': {
-            const target = targetOf(request, false);
-            // Nobody asked: the pull request was closed, and most have nothing in the queue then.
-            const closing = isClosing(request);
-            const act = async ({ connection, cluster, listing, heads }) => {
-                const queued = heads.filter((head) => listing.queued.has(head.id));
-                // Everything of a pull request, or the one chain that was named.
-                const all = target.kind === 'pull request' && request.step === undefined && request.cell === undefined;
-                const chosen = closing || (all && queued.length > 0) ? queued : [theOne(heads, listing, 'cancel', near)];
-                for (const experiment of chosen) {
-                    info(`cancelling ${experiment.id}`);
-                    const { workdir } = listing;
-                    const { step, cell } = request;
-                    const by = `${request.actors[0] ?? 'a schedule'} ${runUrl(session.name)}`;
-                    await done(await cancel(connection, cluster, { experiment, workdir, step, cell, by, secrets: perform_secretsOf(session.inputs) }));
-                }
-            };
-            return onFound(session, target, act, { mayBeNone: closing });
-        }
-        case 'extend':
-            return onFound(session, targetOf(request, false), async ({ listing, heads }) => {
-                const head = theOne(heads, listing, 'extend', near);
-                const given = request.overrides.filter((override) => override.path.startsWith('chain.'));
-                const chain = given.some((one) => one.path === 'chain.n_jobs')
-                    ? given
-                    : [...given, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
-                const experiment = await extendedExperiment(session.repo, head, listing, chain, session.inputs.token);
-                await done(await group(`extend ${head.id}`, () => perform_launchOf(session, experiment, 'extend')));
-            });
-        case 'audit': {
-            const { audits, cost } = await audit(session);
-            await publishAudit(session.api, session.name, request, audits, cost);
-            const bad = audits.filter((one) => one.verdict.kind !== 'verified');
-            for (const one of bad)
-                warning(`${one.id}: ${one.verdict.kind}`);
-            if (session.inputs.strict && bad.length > 0) {
-                throw new Problem(`${bad.length} of ${audits.length} experiments are not verified: ${bad
-                    .slice(0, 10)
-                    .map((one) => `${one.id} (${one.verdict.kind})`)
-                    .join(', ')}`);
-            }
-            return;
-        }
-        default:
-            return request.command;
-    }
-}
-/** The experiments that are to be launched, by path. */
-async function pathsOf({ api, name, repo, commit, config, request }) {
-    if (request.called !== undefined)
-        return [await findExperiment(repo, commit, config, request.called)];
-    if (request.pullRequest === undefined)
-        return [];
-    const changed = await changedFiles(api, name, request.pullRequest.number);
-    const paths = changed.filter((path) => isExperimentPath(config, path));
-    if (paths.length === 0) {
-        throw new Problem(`pull request #${request.pullRequest.number} changes no experiment (${config.experiments.join(', ')}); name one with a label launch:<experiment>`);
-    }
-    return paths;
-}
-async function launchPath(session, path) {
-    const { repo, commit, config, request } = session;
-    const experiment = await loadExperiment(repo, commit, config, path, request.overrides);
-    info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} steps`);
-    return request.command === 'plan'
-        ? plan(orderOf(session, experiment))
-        : perform_launchOf(session, experiment, request.command === 'restart' ? 'restart' : 'launch');
-}
-function perform_launchOf(session, experiment, mode) {
-    return launch({
-        ...orderOf(session, experiment),
-        mode,
-        keep: session.inputs.keepPartial,
-        // An extension runs the commit of its chain, whatever the pull request has moved on to.
-        beforeSubmit: mode === 'extend' ? async () => { } : () => refuseMovedHead(session),
-    });
-}
-function orderOf({ repo, inputs, credentials, signal, request, name }, experiment) {
-    const launcher = {
-        actor: request.actors[0] ?? '',
-        runUrl: runUrl(name),
-        repository: `${name.owner}/${name.repo}`,
-        pullRequest: request.pullRequest?.number,
-        at: new Date().toISOString(),
-    };
-    return { repo, experiment, launcher, credentials, secrets: inputs.secrets, progress: (line) => info(line), signal };
-}
-/** What was approved is the commit the event names; a push since then is not. */
-async function refuseMovedHead({ api, name, request: { pullRequest }, commit }) {
-    if (pullRequest === undefined || (pullRequest.head === undefined && pullRequest.isFork !== undefined))
-        return;
-    const { commit: now, isOpen } = await headOf(api, name, pullRequest.number);
-    if (!isOpen)
-        throw new Problem(`pull request #${pullRequest.number} is closed. Nothing was submitted`);
-    if (now !== commit) {
-        throw new Problem(`pull request #${pullRequest.number} has moved from ${commit.slice(0, 12)} to ${now.slice(0, 12)} since it was labelled. Nothing was submitted; look at the new commit and label it again`);
-    }
-}
-/** @param whatever without a name and a pull request, everything that is live is meant */
-function targetOf({ target, pullRequest, command }, whatever) {
-    const pull = /^#(\d{1,9})$/.exec(target ?? '')?.[1];
-    if (pull !== undefined)
-        return { kind: 'pull request', number: Number(pull) };
-    if (target !== undefined)
-        return { kind: 'named', text: target };
-    if (pullRequest !== undefined)
-        return { kind: 'pull request', number: pullRequest.number };
-    if (whatever)
-        return { kind: 'live' };
-    throw new Problem(`say what to ${command}: give the input target, config or pr`);
-}
-/** @param places see onClusters. @param mayBeNone whether a pull request that launched nothing is fine */
-async function onFound(session, target, act, { places = [], mayBeNone = false } = {}) {
-    const { config, credentials, repo, name, request, inputs } = session;
-    if (credentials === undefined)
-        throw noKey(request);
-    const wanted = request.overrides.find((override) => override.path === 'cluster')?.value;
-    const clusters = [...config.clusters.values()].filter((cluster) => wanted === undefined || cluster.name === wanted);
-    const known = new Set(config.clusters.keys());
-    const repository = `${name.owner}/${name.repo}`;
-    const progress = (line) => info(line);
-    const found = await onClusters(clusters, known, credentials, repo, repository, target, inputs.token, progress, places, act);
-    if (!found && target.kind === 'pull request' && !mayBeNone) {
-        throw new Problem(`nothing was launched from pull request #${target.number}, as far as the clusters know`);
-    }
-}
-function statusOfFound({ inputs }, { connection, cluster, listing, heads }) {
-    const ids = new Map(heads.map((head) => [head.id, `${head.save}/.chain/manifest.json`]));
-    return status_status(connection, cluster, listing, ids, perform_secretsOf(inputs));
-}
-/** Values that nobody is to see. */
-function perform_secretsOf(inputs) {
-    return [...inputs.secrets.values(), inputs.sshKey, inputs.sshPassphrase, inputs.token];
-}
-/** Waits for what was launched or looked at, and says at the end how it stands. */
-async function waitForAll(session, reports, done) {
-    const { inputs, signal } = session;
-    const ids = new Set(reports.map((report) => report.id));
-    if (inputs.wait === 'no' || ids.size === 0)
-        return;
-    const look = async () => {
-        const seen = [];
-        await onFound(session, { kind: 'ids', ids }, async (found) => {
-            seen.push(...(await statusOfFound(session, found)).reports);
-        });
-        return seen;
-    };
-    const waited = await waitFor(inputs.wait, look, ids.size, inputs.waitTimeout, signal, (line) => info(line));
-    if (waited.how === 'timed out')
-        warning(`still not ${inputs.wait} after ${inputs.waitTimeout / 60} minutes; the jobs go on`);
-    if (waited.how === 'interrupted' && inputs.cancelJobsOnCancel) {
-        warning('the workflow run was cancelled, and with it the jobs (cancel-jobs-on-cancel)');
-        const by = `cancelled workflow run ${runUrl(session.name)}`;
-        await onFound(session, { kind: 'ids', ids }, async ({ connection, cluster, listing, heads }) => {
-            for (const experiment of heads) {
-                const order = { experiment, workdir: listing.workdir, step: undefined, cell: undefined, by, secrets: perform_secretsOf(inputs) };
-                await done(await cancel(connection, cluster, order));
-            }
-        });
-    }
-    if (waited.how !== 'interrupted' || !inputs.cancelJobsOnCancel)
-        for (const report of waited.reports)
-            await done(report);
-    if (waited.reports.some((report) => report.state === 'failed'))
-        throw new Problem('a chain failed; its report says where');
-}
-/** Audits what was named, or everything that is live, on every cluster that has some of it. */
-async function audit(session) {
-    const { request, inputs, repo, commit, config } = session;
-    const { target } = request;
-    const audits = [];
-    const costs = [];
-    // A workdir may have been purged: then what is beside the checkpoints is all there is.
-    const places = [...(target !== undefined && /^[/~$]/.test(target) ? [target] : []), ...(await savePathsAt(repo, commit, config))];
-    await onFound(session, targetOf(request, true), async ({ connection, cluster, listing, heads }) => {
-        const targets = heads.map(({ id, save }) => ({
-            id,
-            experimentDirectory: `${listing.workdir}/experiments/${id}`,
-            saveDirectory: save,
-        }));
-        const result = await auditExperiments(connection, cluster, repo, targets, inputs.token, (line) => info(line));
-        audits.push(...result.audits);
-        costs.push(result.cost);
-    }, { places });
-    const sum = (of) => costs.reduce((total, cost) => total + of(cost), 0);
-    return {
-        audits,
-        cost: {
-            experiments: sum((cost) => cost.experiments),
-            filesHashed: sum((cost) => cost.filesHashed),
-            bytesHashed: sum((cost) => cost.bytesHashed),
-            clusterSeconds: sum((cost) => cost.clusterSeconds),
-            seconds: sum((cost) => cost.seconds),
-        },
-    };
-}
 
 ;// CONCATENATED MODULE: ./lib/main.js
 
@@ -80859,8 +81681,7 @@ async function audit(session) {
 
 
 
-
-/** One run of the action: inputs, request, command, report. Never throws; a failure is the failed step. */
+/** One run of the action: inputs, request, command, report. Never throws; an error fails the workflow step. */
 async function run() {
     const interruption = new AbortController();
     for (const signal of ['SIGINT', 'SIGTERM']) {
@@ -80878,17 +81699,16 @@ async function run() {
             actors: [github_context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
         };
         const request = await requestOrAnswer(runner, inputs);
-        if ('nothing' in request) {
+        if ('nothing' in request)
             info(`Nothing to do: ${request.nothing}.`);
-            return;
-        }
-        await serve(inputs, request, interruption.signal);
+        else
+            await serve(inputs, request, interruption.signal);
     }
     catch (error) {
         fail(error);
     }
 }
-/** What the event asks for; a comment with a command that is none is answered here, to people who may ask. */
+/** What the event asks for. A comment with an unknown command is answered here, if its author has write permission. */
 async function requestOrAnswer(runner, inputs) {
     try {
         return requestOf(runner, inputs);
@@ -80906,60 +81726,63 @@ async function requestOrAnswer(runner, inputs) {
     }
 }
 async function serve(inputs, request, signal) {
-    const name = github_context.repo;
-    const hasKey = inputs.sshKey.trim() !== '';
-    if (!hasKey && isClosing(request)) {
-        info('Nothing to do: without ssh-key nothing of this pull request was launched.');
+    if (!hasKey(inputs) && isClosing(request)) {
+        info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
         return;
     }
-    if (!hasKey && request.command !== 'plan')
+    if (!hasKey(inputs) && request.command !== 'plan')
         throw noKey(request);
     if (inputs.token === '')
         throw new Problem('the input github-token is empty');
+    const name = github_context.repo;
     const api = apiWith(inputs.token);
-    const reports = [];
-    const urls = [];
-    const problems = [];
-    const done = async (report) => {
-        reports.push(report);
-        urls.push(...(await publish(api, name, request, report)));
-    };
     await requireWrite(api, name, request.actors);
+    const outcomes = [];
+    const urls = [];
     try {
         if (request.comment !== undefined)
-            await receipt(api, name, request.comment);
-        const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd() };
-        const commit = await session_commitOf(api, name, request, inputs);
-        await ensureCommit(repo, commit, request.refs, inputs.token);
-        const config = await repoConfigAt(repo, commit);
-        const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
-        const session = { inputs, request, signal, api, name, repo, commit, config, credentials };
-        await perform(session, done, (problem) => problems.push(problem));
-        // A schedule only looks.
-        if (inputs.wait !== 'no' && request.actors.length > 0 && reports.some((report) => report.command !== 'plan'))
-            await waitForAll(session, reports, done);
+            await confirmReceipt(api, name, request.comment);
+        const context = await contextOf(api, name, inputs, request, signal);
+        for await (const outcome of outcomesOf(context, inputs, request)) {
+            outcomes.push(outcome);
+            if (outcome.kind !== 'problem')
+                urls.push(...(await publish(api, name, request, outcome)));
+        }
     }
     catch (error) {
-        problems.push(error);
+        outcomes.push({ kind: 'problem', error });
     }
-    // An audit has set its own.
-    if (request.command !== 'audit')
-        setOutputs(latest(reports), urls, problems.length > 0);
-    await answerRequest(api, name, request, problems.map((problem) => withoutSecrets(messageOf(problem), perform_secretsOf(inputs))));
+    setOutputs(outcomes, urls);
+    const problems = outcomes.flatMap((outcome) => (outcome.kind === 'problem' ? [outcome.error] : []));
+    const messages = problems.map((problem) => redact(messageOf(problem), hiddenValues(inputs)));
+    await answerRequest(api, name, request, messages);
     for (const problem of problems)
         fail(problem);
 }
-async function receipt(api, name, comment) {
+/** The outcomes of the command, and then those of waiting for its chains. */
+async function* outcomesOf(context, inputs, request) {
+    const ids = new Set();
+    for await (const outcome of perform(request, context)) {
+        if (outcome.kind === 'chain' && outcome.report.command !== 'plan')
+            ids.add(outcome.report.id);
+        yield outcome;
+    }
+    // A schedule only looks.
+    if (inputs.wait === 'no' || request.actors.length === 0)
+        return;
+    yield* waitForChains(context, ids, {
+        goal: inputs.wait,
+        timeoutSeconds: inputs.waitTimeout,
+        cancelWhenInterrupted: inputs.cancelJobsOnCancel,
+    });
+}
+async function confirmReceipt(api, name, comment) {
     try {
         await react(api, name, comment, 'eyes');
     }
     catch (error) {
         warning(messageOf(error));
     }
-}
-/** The last report of each experiment. */
-function latest(reports) {
-    return [...new Map(reports.map((report) => [report.id, report])).values()];
 }
 
 ;// CONCATENATED MODULE: ./lib/index.js
@@ -81015,7 +81838,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(7192);
+__nccwpck_require__(2544);
 
 module.exports = __webpack_exports__;
 /******/ })()

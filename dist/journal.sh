@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154 # part of job.sh
-# The journal of a cell: one JSON object a line, written by whoever holds the cell's lock. The last field of a line, sum, is the
-# start of the SHA-256 of the sum of the line before and of the line without this field, so that a line that was edited, put
-# in or taken out shows (src/chain/accounting.ts checks it). It is no signature: who edits a line can make all sums anew.
+# The journal of a cell: one JSON object per line. Only the holder of the cell's lock writes it; src/chain/journal.ts reads it.
+# The last field of a line, sum, is a checksum: the start of the SHA-256 of the checksum of the line before and of the line
+# without this field. So an audit sees a line that was edited, inserted or removed (src/audit/attribution.ts). It is not a
+# signature: somebody who edits a line can compute all checksums again.
 
-# The sum of the journal's last line; nothing where there is none.
+# journal_sum: prints the checksum of the journal's last line, or nothing if there is no line.
 journal_sum() {
     local line
     [ -s "$JOURNAL" ] || return 0
@@ -11,8 +12,8 @@ journal_sum() {
     [[ ! $line =~ \"sum\":\"([0-9a-f]{16})\"\}$ ]] || printf '%s' "${BASH_REMATCH[1]}"
 }
 
-# journal EVENT FIELD…: a field is "name":value, already JSON. A line that a killed task left half-written is dropped first,
-# so that every line stays valid.
+# journal EVENT FIELD…: writes a line. A field is "name":value in JSON. Half a line that a killed task left is removed first, so
+# that every line is valid.
 journal() {
     local event=$1 line field sum
     shift
@@ -29,14 +30,16 @@ journal() {
     fi
 }
 
+# json_name TEXT: prints it as JSON, or null if it is empty.
 json_name() { if [ -n "$1" ]; then printf '"%s"' "$1"; else printf null; fi; }
 
-# Sets
-#   EXPECTED_STEP    the newest checkpoint by the last word of any task of this cell, -1 for none
-#   EARLIER_UNCLEAR  yes when an earlier task may have saved something nobody reported
-#   FAILURES         how many tasks of this launch, up to the last one, ended without a new checkpoint and without being done
-# A task that was requeued is the same task: only how it ends at last counts. A new launch counts anew, which is how a
-# person goes on after a stop.
+# read_journal: sets
+#   EXPECTED_STEP    the newest checkpoint according to the last line that names one, -1 for none
+#   EARLIER_UNCLEAR  yes if an earlier task may have saved a checkpoint that no line reports
+#   FAILURES         how many tasks of this launch in a row, up to the last one, ended without a new checkpoint and before training
+#                    was complete
+# A task that was requeued is the same task: only its last end counts. A new launch starts counting from 0, so that a person can
+# continue after the stop rule.
 read_journal() {
     local line task step launch open_task='' open_step=-1 last_task='' last_failed=0
     EXPECTED_STEP=-1 FAILURES=0 EARLIER_UNCLEAR=no
@@ -53,7 +56,7 @@ read_journal() {
                 [[ $line =~ \"resume_step\":(-?[0-9]+) ]] && step=${BASH_REMATCH[1]}
                 EXPECTED_STEP=$step
                 if [ "$launch" = "$CHAIN_LAUNCH" ]; then
-                    # One that never came to its end failed unless this one found something newer to resume from.
+                    # A task without an end failed, unless this task resumes from a newer checkpoint.
                     [ -z "$open_task" ] || count_task "$open_task" "$task" $((step > open_step ? 0 : 1))
                     [ "$task" != "$last_task" ] || FAILURES=$((FAILURES - last_failed))
                     last_task='' last_failed=0
@@ -78,12 +81,12 @@ read_journal() {
     done <"$JOURNAL"
     if [ -n "$open_task" ]; then
         EARLIER_UNCLEAR=yes
-        # Whether it got anywhere shows in the newest checkpoint, which the caller has looked for.
+        # Whether it made progress shows in the newest checkpoint, which the caller has found.
         count_task "$open_task" "$TASK" $((${NEWEST_STEP:--1} > open_step ? 0 : 1))
     fi
 }
 
-# count_task TASK NEXT_TASK FAILED: a task without an end, followed by another. The same task again is one that was requeued.
+# count_task TASK NEXT_TASK FAILED: counts a task without an end that another one follows. The same task again was requeued.
 count_task() {
     [ "$1" != "$2" ] || return 0
     if [ "$3" -eq 1 ]; then FAILURES=$((FAILURES + 1)); else FAILURES=0; fi

@@ -1,13 +1,71 @@
-# shellcheck shell=bash disable=SC2154 # EXPANDED is set by frame.sh
-# What the launcher has to know before it sends or submits anything, in one round trip.
-# Usage: probe WORKDIR SAVE_PATH CODE_NAME EXPERIMENT_ID SBATCH_OPTION…
-# EXPERIMENT_ID is that of the first attempt; what is told is told of the newest one there is.
+# shellcheck shell=bash disable=SC2154 # EXPANDED comes from frame.sh, the paths from layout.sh
+# Everything a launch has to know before it sends or submits anything, in one round trip. Changes nothing.
+#
+# answers (the same table as in src/cluster/programs/probe.ts):
+#   paths WORKDIR SAVE_PATH      expanded
+#   slurm VERSION
+#   limits MAX_ARRAY_SIZE MAX_JOB_COUNT
+#   sbatch-variable NAME         an SBATCH_* variable that the account sets
+#   test-only OUTCOME MESSAGE    OUTCOME is `accepted` or `refused`
+#   submit-limit KIND VALUES…    see src/cluster/limits.ts
+#   defaults ACCOUNT PARTITION QOS   from the account's SBATCH_* variables
+#   attempt NUMBER               the newest attempt there is; the answers that follow are about that one
+#   code DIGEST                  the code is staged; DIGEST is empty if its listing is missing
+#   queued                       jobs of the experiment are in the queue
+#   complete-cells COUNT         cells whose journal says that training is complete
+#   ledger LINE
+#   manifest FILE TEXT
+#
+#   probe WORKDIR SAVE_PATH CODE_NAME EXPERIMENT_ID SBATCH_OPTION…
+# EXPERIMENT_ID is the one of the first attempt.
 
-# Rows `limit\tKIND\t…` of what may be in the queue at a time; see src/cluster/limits.ts. All of it is a help, not a need.
-submit_limits() {
+probe() {
+    local workdir save_path code_name=$3 id=$4
+    expand_path workdir "$1" || return 1
+    workdir=$EXPANDED
+    expand_path save.path "$2" || return 1
+    save_path=$EXPANDED
+    shift 4
+    answer paths "$workdir" "$save_path"
+    probe_slurm || return 1
+    probe_test_only "$@"
+    probe_submit_limits
+    probe_records "$workdir" "$save_path" "$code_name" "$id"
+}
+
+probe_slurm() {
+    local config name
+    if ! command -v sbatch >/dev/null 2>&1; then
+        answer problem "there is no sbatch on the PATH of a login shell on $(uname -n) ($PATH). If Slurm is a module there, give the cluster a prelude in .github/slurm-chain.yml, such as 'prelude: module load slurm'"
+        return 1
+    fi
+    answer slurm "$(sbatch --version 2>/dev/null)"
+    if ! config=$(timeout 60 scontrol show config 2>&1); then
+        answer problem "scontrol show config failed on $(uname -n): $config"
+        return 1
+    fi
+    answer limits "$(sed -n 's/^MaxArraySize *= *//p' <<<"$config")" "$(sed -n 's/^MaxJobCount *= *//p' <<<"$config")"
+    for name in $(compgen -e); do
+        case $name in SBATCH_*) answer sbatch-variable "$name" ;; esac
+    done
+}
+
+# --test-only says on stderr whether this job could run, and queues nothing.
+probe_test_only() {
+    local said
+    clear_sbatch_variables
+    if said=$(timeout 300 sbatch --test-only "$@" --wrap=true 2>&1 </dev/null); then
+        answer test-only accepted "$said"
+    else
+        answer test-only refused "$said"
+    fi
+}
+
+# How many tasks may be in the queue. A launch works without these answers; they only give a better error.
+probe_submit_limits() {
     local fields
     while IFS='|' read -r -a fields; do
-        answer limit "${fields[@]}"
+        answer submit-limit "${fields[@]}"
     done < <(
         timeout 30 scontrol -o show assoc_mgr "users=$(id -un)" flags=users,assoc,qos 2>/dev/null | sed -nE \
             -e 's/^UserName=.* DefAccount=([^ ]*) .*/user|\1/p' \
@@ -19,83 +77,51 @@ submit_limits() {
         timeout 30 scontrol -a -o show partition 2>/dev/null | sed -nE \
             's/^PartitionName=([^ ]*) .* Default=([^ ]*) QoS=([^ ]*) .*/partition|\1|\2|\3/p'
     )
-    answer asked "${SBATCH_ACCOUNT:-}" "${SBATCH_PARTITION:-}" "${SBATCH_QOS:-}"
+    answer defaults "${SBATCH_ACCOUNT:-}" "${SBATCH_PARTITION:-}" "${SBATCH_QOS:-}"
 }
 
-probe() {
-    local workdir save code_name=$3 id=$4 attempt=1 entry number
-    expand_path workdir "$1" || return 1
-    workdir=$EXPANDED
-    expand_path save.path "$2" || return 1
-    save=$EXPANDED
-    shift 4
-    answer paths "$workdir" "$save"
-    answer host "$(id -un)" "$(uname -n)"
-
-    if ! command -v sbatch >/dev/null 2>&1; then
-        answer problem "there is no sbatch on the PATH of a login shell on $(uname -n) ($PATH). If Slurm is a module there, give the cluster a prelude in .github/slurm-chain.yml, such as 'prelude: module load slurm'"
-        return 1
-    fi
-    answer slurm "$(sbatch --version 2>/dev/null)"
-    local config
-    if config=$(timeout 60 scontrol show config 2>&1); then
-        answer limits "$(sed -n 's/^MaxArraySize *= *//p' <<<"$config")" "$(sed -n 's/^MaxJobCount *= *//p' <<<"$config")"
-    else
-        answer problem "scontrol show config failed on $(uname -n): $config"
-        return 1
-    fi
-    local name
-    for name in $(compgen -e); do
-        case $name in SBATCH_*) answer sbatch-variable "$name" ;; esac
-    done
-
-    # --test-only says on stderr whether this could run, and queues nothing. Its answer comes before anything is staged.
-    local said
-    clear_sbatch_variables
-    if said=$(timeout 300 sbatch --test-only "$@" --wrap=true 2>&1 </dev/null); then
-        answer test-only accepted "$said"
-    else
-        answer test-only refused "$said"
-    fi
-
-    submit_limits
-
-    for entry in "$workdir/experiments/$id"-a[0-9]* "$save/$id"-a[0-9]*; do
-        number=${entry##*-a}
-        # Hashes of overrides stand in the same place and are longer.
-        [[ $number =~ ^[1-9][0-9]?$ ]] || continue
-        [ "$number" -gt "$attempt" ] || continue
-        # One that was refused has left a directory and nothing else; one that was cut short has jobs to be undone.
-        if [ -s "$entry/manifest.json" ] || [ -s "$entry/.chain/manifest.json" ] || queue_of "$id-a$number" | grep -q .; then
-            attempt=$number
-        fi
-    done
-    [ "$attempt" = 1 ] || id=$id-a$attempt
-    answer attempt "$attempt"
-
-    if [ -d "$workdir/code/$code_name" ]; then
-        answer code "$(sha256_of "$workdir/code/$code_name.sha256")"
-    fi
-    local rows
-    if rows=$(queue_of "$id"); then
-        [ -z "$rows" ] || answer queued
-    else
+# probe_records WORKDIR SAVE_PATH CODE_NAME EXPERIMENT_ID
+probe_records() {
+    local workdir=$1 save_path=$2 id=$4 rows line file
+    newest_attempt "$workdir" "$save_path" "$id"
+    [ "$ATTEMPT" = 1 ] || id=$id-a$ATTEMPT
+    answer attempt "$ATTEMPT"
+    experiment_layout "$workdir" "$id"
+    save_layout "$save_path/$id"
+    shared_code "$workdir" "$3"
+    if [ -d "$SHARED_CODE" ]; then answer code "$(sha256_of "$SHARED_CODE.sha256")"; fi
+    if ! rows=$(queue_of "$id"); then
         answer problem "squeue does not answer on $(uname -n)"
         return 1
     fi
-    # A cell is done when the last word of its journal says so.
-    if compgen -G "$save/$id/.chain/*.jsonl" >/dev/null; then
-        answer complete "$(tail -q -n 1 "$save/$id/.chain/"*.jsonl | grep -c '"complete":true')"
+    [ -z "$rows" ] || answer queued
+    if compgen -G "$RECORDS/*.jsonl" >/dev/null; then
+        answer complete-cells "$(tail -q -n 1 "$RECORDS/"*.jsonl | grep -c '"complete":true')"
     fi
-    local dir=$workdir/experiments/$id line
-    if [ -s "$dir/ledger.jsonl" ]; then
-        while IFS= read -r line; do answer ledger "$line"; done <"$dir/ledger.jsonl"
+    if [ -s "$LEDGER" ]; then
+        while IFS= read -r line; do answer ledger "$line"; done <"$LEDGER"
     fi
-    # Beside the checkpoints it outlives a workdir that was purged.
-    for entry in "$dir/manifest.json" "$save/$id/.chain/manifest.json"; do
-        if [ -s "$entry" ]; then
-            answer manifest "$entry" "$(<"$entry")"
+    # The copy beside the checkpoints outlives a workdir that was purged.
+    for file in "$MANIFEST" "$SAVED_MANIFEST"; do
+        if [ -s "$file" ]; then
+            answer manifest "$file" "$(<"$file")"
             break
         fi
+    done
+}
+
+# newest_attempt WORKDIR SAVE_PATH EXPERIMENT_ID: sets ATTEMPT.
+newest_attempt() {
+    local entry number
+    ATTEMPT=1
+    for entry in "$1/experiments/$3"-a[0-9]* "$2/$3"-a[0-9]*; do
+        number=${entry##*-a}
+        # A hash of overrides stands in the same place, and is longer.
+        [[ $number =~ ^[1-9][0-9]?$ ]] || continue
+        [ "$number" -gt "$ATTEMPT" ] || continue
+        experiment_layout "$1" "$3-a$number"
+        save_layout "$2/$3-a$number"
+        # An attempt that was refused left a directory and nothing else. One that was interrupted has jobs to cancel.
+        if [ -s "$MANIFEST" ] || [ -s "$SAVED_MANIFEST" ] || queue_of "$EXPERIMENT" | grep -q .; then ATTEMPT=$number; fi
     done
 }

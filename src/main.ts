@@ -1,19 +1,19 @@
 import * as core from '@actions/core';
-import { context } from '@actions/github';
+import { context as github } from '@actions/github';
 import { UnknownCommand } from './action/comment-command.ts';
+import { contextOf, hasKey, hiddenValues, noKey } from './action/context.ts';
 import { type Api, apiWith, type RepoName, react, requireWrite } from './action/github.ts';
 import { type Inputs, readInputs } from './action/inputs.ts';
 import { answerRequest, answerUnknown, fail, publish, setOutputs } from './action/publish.ts';
-import { type Request, type RunnerContext, requestOf } from './action/request.ts';
-import { commitOf, isClosing, noKey, type Session } from './action/session.ts';
+import { isClosing, type Nothing, type Request, type RunnerContext, requestOf } from './action/request.ts';
 import { messageOf, Problem } from './base/problem.ts';
-import { perform, secretsOf, waitForAll } from './commands/perform.ts';
-import { withoutSecrets } from './commands/status.ts';
-import { repoConfigAt } from './experiment/repo-config.ts';
-import { ensureCommit, type Repo } from './repo/git.ts';
-import type { Report } from './report/report.ts';
+import { redact } from './base/redact.ts';
+import type { Context } from './commands/context.ts';
+import type { Outcome } from './commands/outcome.ts';
+import { perform } from './commands/perform.ts';
+import { waitForChains } from './commands/wait.ts';
 
-/** One run of the action: inputs, request, command, report. Never throws; a failure is the failed step. */
+/** One run of the action: inputs, request, command, report. Never throws; an error fails the workflow step. */
 export async function run(): Promise<void> {
   const interruption = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -25,90 +25,83 @@ export async function run(): Promise<void> {
   try {
     const inputs = readInputs();
     const runner: RunnerContext = {
-      eventName: context.eventName,
-      payload: context.payload,
-      sha: context.sha ?? '',
-      actors: [context.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
+      eventName: github.eventName,
+      payload: github.payload,
+      sha: github.sha ?? '',
+      actors: [github.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
     };
     const request = await requestOrAnswer(runner, inputs);
-    if ('nothing' in request) {
-      core.info(`Nothing to do: ${request.nothing}.`);
-      return;
-    }
-    await serve(inputs, request, interruption.signal);
+    if ('nothing' in request) core.info(`Nothing to do: ${request.nothing}.`);
+    else await serve(inputs, request, interruption.signal);
   } catch (error) {
     fail(error);
   }
 }
 
-/** What the event asks for; a comment with a command that is none is answered here, to people who may ask. */
-async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<Request | { readonly nothing: string }> {
+/** What the event asks for. A comment with an unknown command is answered here, if its author has write permission. */
+async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<Request | Nothing> {
   try {
     return requestOf(runner, inputs);
   } catch (error) {
-    const { issue, comment } = context.payload;
-    if (!(error instanceof Problem) || context.eventName !== 'issue_comment' || issue === undefined || comment === undefined) throw error;
+    const { issue, comment } = github.payload;
+    if (!(error instanceof Problem) || github.eventName !== 'issue_comment' || issue === undefined || comment === undefined) throw error;
     const api = apiWith(inputs.token);
-    await requireWrite(api, context.repo, [String(comment['user']?.login ?? '')]);
-    await answerUnknown(api, context.repo, issue.number, comment.id, error.message);
+    await requireWrite(api, github.repo, [String(comment['user']?.login ?? '')]);
+    await answerUnknown(api, github.repo, issue.number, comment.id, error.message);
     if (!(error instanceof UnknownCommand)) throw error;
     return { nothing: error.message };
   }
 }
 
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
-  const name: RepoName = context.repo;
-  const hasKey = inputs.sshKey.trim() !== '';
-  if (!hasKey && isClosing(request)) {
-    core.info('Nothing to do: without ssh-key nothing of this pull request was launched.');
+  if (!hasKey(inputs) && isClosing(request)) {
+    core.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
     return;
   }
-  if (!hasKey && request.command !== 'plan') throw noKey(request);
+  if (!hasKey(inputs) && request.command !== 'plan') throw noKey(request);
   if (inputs.token === '') throw new Problem('the input github-token is empty');
+  const name: RepoName = github.repo;
   const api = apiWith(inputs.token);
-  const reports: Report[] = [];
-  const urls: string[] = [];
-  const problems: unknown[] = [];
-  const done = async (report: Report) => {
-    reports.push(report);
-    urls.push(...(await publish(api, name, request, report)));
-  };
   await requireWrite(api, name, request.actors);
+  const outcomes: Outcome[] = [];
+  const urls: string[] = [];
   try {
-    if (request.comment !== undefined) await receipt(api, name, request.comment);
-    const repo: Repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd() };
-    const commit = await commitOf(api, name, request, inputs);
-    await ensureCommit(repo, commit, request.refs, inputs.token);
-    const config = await repoConfigAt(repo, commit);
-    const credentials = hasKey ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined;
-    const session: Session = { inputs, request, signal, api, name, repo, commit, config, credentials };
-    await perform(session, done, (problem) => problems.push(problem));
-    // A schedule only looks.
-    if (inputs.wait !== 'no' && request.actors.length > 0 && reports.some((report) => report.command !== 'plan'))
-      await waitForAll(session, reports, done);
+    if (request.comment !== undefined) await confirmReceipt(api, name, request.comment);
+    const context = await contextOf(api, name, inputs, request, signal);
+    for await (const outcome of outcomesOf(context, inputs, request)) {
+      outcomes.push(outcome);
+      if (outcome.kind !== 'problem') urls.push(...(await publish(api, name, request, outcome)));
+    }
   } catch (error) {
-    problems.push(error);
+    outcomes.push({ kind: 'problem', error });
   }
-  // An audit has set its own.
-  if (request.command !== 'audit') setOutputs(latest(reports), urls, problems.length > 0);
-  await answerRequest(
-    api,
-    name,
-    request,
-    problems.map((problem) => withoutSecrets(messageOf(problem), secretsOf(inputs))),
-  );
+  setOutputs(outcomes, urls);
+  const problems = outcomes.flatMap((outcome) => (outcome.kind === 'problem' ? [outcome.error] : []));
+  const messages = problems.map((problem) => redact(messageOf(problem), hiddenValues(inputs)));
+  await answerRequest(api, name, request, messages);
   for (const problem of problems) fail(problem);
 }
 
-async function receipt(api: Api, name: RepoName, comment: number): Promise<void> {
+/** The outcomes of the command, and then those of waiting for its chains. */
+async function* outcomesOf(context: Context, inputs: Inputs, request: Request): AsyncGenerator<Outcome> {
+  const ids = new Set<string>();
+  for await (const outcome of perform(request, context)) {
+    if (outcome.kind === 'chain' && outcome.report.command !== 'plan') ids.add(outcome.report.id);
+    yield outcome;
+  }
+  // A schedule only looks.
+  if (inputs.wait === 'no' || request.actors.length === 0) return;
+  yield* waitForChains(context, ids, {
+    goal: inputs.wait,
+    timeoutSeconds: inputs.waitTimeout,
+    cancelWhenInterrupted: inputs.cancelJobsOnCancel,
+  });
+}
+
+async function confirmReceipt(api: Api, name: RepoName, comment: number): Promise<void> {
   try {
     await react(api, name, comment, 'eyes');
   } catch (error) {
     core.warning(messageOf(error));
   }
-}
-
-/** The last report of each experiment. */
-function latest(reports: readonly Report[]): Report[] {
-  return [...new Map(reports.map((report) => [report.id, report])).values()];
 }

@@ -1,19 +1,12 @@
 import * as core from '@actions/core';
-import type { AuditCost } from '../audit/answers.ts';
-import type { Audit } from '../audit/audit.ts';
-import { renderAudit } from '../audit/render.ts';
+import { AUDIT_MARKER, renderAudit } from '../audit/render.ts';
+import type { AuditReport } from '../audit/report.ts';
 import { messageOf, Problem } from '../base/problem.ts';
-import {
-  COMMENT_BYTES,
-  HELP_MARKER,
-  markerOf,
-  PROBLEM_MARKER,
-  renderComment,
-  renderHelp,
-  renderProblem,
-  renderSummary,
-  statusDescription,
-} from '../report/render.ts';
+import type { Outcome } from '../commands/outcome.ts';
+import { shortId } from '../repo/commit-id.ts';
+import { COMMENT_BYTES } from '../report/markdown.ts';
+import { markerOf, renderComment, renderSummary, statusDescription } from '../report/render.ts';
+import { HELP_MARKER, PROBLEM_MARKER, renderHelp, renderProblem } from '../report/replies.ts';
 import type { Report } from '../report/report.ts';
 import { deleteComment, upsertComment } from './comment.ts';
 import { COMMENT_FORMS } from './comment-command.ts';
@@ -21,10 +14,26 @@ import { type Api, pullRequestsWith, type RepoName, react, removeLabel, setCommi
 import type { Request } from './request.ts';
 
 /**
- * Comment, summary and commit status. What cannot be written hides nothing: the jobs are in the queue, and the summary says so.
+ * Shows an outcome in the summary, in comments and as a commit status. If GitHub does not take one of them, the others stay.
  * @returns addresses of the comments
  */
-export async function publish(api: Api, name: RepoName, request: Request, report: Report): Promise<string[]> {
+export async function publish(
+  api: Api,
+  name: RepoName,
+  request: Request,
+  outcome: Exclude<Outcome, { kind: 'problem' }>,
+): Promise<string[]> {
+  switch (outcome.kind) {
+    case 'chain':
+      return publishChain(api, name, request, outcome.report);
+    case 'audit':
+      return publishAudit(api, name, request, outcome.report);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+async function publishChain(api: Api, name: RepoName, request: Request, report: Report): Promise<string[]> {
   await core.summary.addRaw(`${renderSummary(report)}\n\n`).write();
   const urls: string[] = [];
   try {
@@ -40,6 +49,18 @@ export async function publish(api: Api, name: RepoName, request: Request, report
   return urls;
 }
 
+async function publishAudit(api: Api, name: RepoName, request: Request, report: AuditReport): Promise<string[]> {
+  await core.summary.addRaw(`${renderAudit(report)}\n\n`).write();
+  if (request.pullRequest === undefined) return [];
+  try {
+    const body = `${AUDIT_MARKER}\n\n${renderAudit(report, COMMENT_BYTES)}`;
+    return [await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body)];
+  } catch (error) {
+    core.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
+    return [];
+  }
+}
+
 const COMMIT_STATES = {
   submitted: 'pending',
   extended: 'pending',
@@ -52,11 +73,11 @@ const COMMIT_STATES = {
   cancelled: 'error',
 } as const;
 
-/** So that the commit itself shows what was run from it. A workflow without `statuses: write` does without. */
+/** Shows the state on the commit itself. A workflow without `statuses: write` goes without. */
 async function publishCommitStatus(api: Api, name: RepoName, report: Report, comment: string | undefined): Promise<void> {
   if (report.state === 'planned' || report.state === 'unknown') return;
-  // Overrides and attempts of one experiment at one commit are told apart by what the id adds to name and commit.
-  const [, added = ''] = report.id.split(`-${report.commit.slice(0, 12)}`);
+  // Experiments with the same name at one commit differ in what the id adds: overrides and attempt.
+  const [, added = ''] = report.id.split(`-${shortId(report.commit)}`);
   try {
     await setCommitStatus(api, name, report.commit, {
       context: `slurm-chain/${report.name}${added}`,
@@ -69,7 +90,10 @@ async function publishCommitStatus(api: Api, name: RepoName, report: Report, com
   }
 }
 
-/** The label goes, so that setting it again asks again; a comment shows how it went; a pull request says why something it asked for did not happen. */
+/**
+ * Answers the request itself. A reaction shows the outcome. The label is removed, so that setting it again asks again. A comment
+ * says why a request was not carried out.
+ */
 export async function answerRequest(api: Api, name: RepoName, request: Request, problems: readonly string[]): Promise<void> {
   const number = request.pullRequest?.number;
   try {
@@ -86,7 +110,7 @@ export async function answerRequest(api: Api, name: RepoName, request: Request, 
   }
 }
 
-/** Answers a command that is none with the list of those there are. */
+/** Answers a command that does not exist with the list of commands. */
 export async function answerUnknown(api: Api, name: RepoName, number: number, comment: number, message: string): Promise<void> {
   try {
     await react(api, name, comment, 'confused');
@@ -96,39 +120,41 @@ export async function answerUnknown(api: Api, name: RepoName, number: number, co
   }
 }
 
-const AUDIT_MARKER = '<!-- slurm-chain audit -->';
-
-/** The audit in the summary, on the pull request that asked for it, and as JSON in the outputs. */
-export async function publishAudit(api: Api, name: RepoName, request: Request, audits: readonly Audit[], cost: AuditCost): Promise<void> {
-  await core.summary.addRaw(`${renderAudit(audits, cost)}\n\n`).write();
-  core.setOutput('experiment-id', audits.map((audit) => audit.id).join('\n'));
-  core.setOutput('state', audits.map((audit) => audit.verdict.kind).join('\n'));
-  core.setOutput('report', audits);
-  if (request.pullRequest === undefined) return;
-  try {
-    const body = `${AUDIT_MARKER}\n\n${renderAudit(audits, cost, COMMENT_BYTES)}`;
-    core.setOutput('comment-url', await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body));
-  } catch (error) {
-    core.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
-  }
-}
-
-export function setOutputs(reports: readonly Report[], urls: readonly string[], failed: boolean): void {
-  const lines = (of: (report: Report) => string) => reports.map(of).join('\n');
-  const set = (output: string, of: (report: Report) => string) => core.setOutput(output, lines(of));
-  set('experiment-id', (report) => report.id);
-  set('job-ids', (report) => report.jobs.map((job) => job.jobId).join(','));
-  set('checkpoint-dir', (report) => report.places.checkpoints);
-  set('wandb-url', (report) => report.wandb?.group ?? '');
+/** Sets the outputs of action.yml: one line per experiment, and all facts as JSON in `report`. */
+export function setOutputs(outcomes: readonly Outcome[], urls: readonly string[]): void {
+  const chains = latest(outcomes.flatMap((outcome) => (outcome.kind === 'chain' ? [outcome.report] : [])));
+  const audits = outcomes.flatMap((outcome) => (outcome.kind === 'audit' ? outcome.report.audits : []));
+  const hasProblem = outcomes.some((outcome) => outcome.kind === 'problem');
+  const lines = (of: (report: Report) => string) => chains.map(of).join('\n');
+  core.setOutput('experiment-id', [...chains, ...audits].map(({ id }) => id).join('\n'));
+  core.setOutput(
+    'job-ids',
+    lines((report) => report.jobs.map((job) => job.jobId).join(',')),
+  );
+  core.setOutput(
+    'checkpoint-dir',
+    lines((report) => report.places.checkpoints),
+  );
+  core.setOutput(
+    'wandb-url',
+    lines((report) => report.wandb?.group ?? ''),
+  );
   core.setOutput('comment-url', urls.join('\n'));
-  core.setOutput('state', [...reports.map((report) => report.state), ...(failed ? ['failed'] : [])].join('\n'));
-  core.setOutput('report', reports);
+  const states = [...chains.map(({ state }) => state), ...audits.map(({ verdict }) => verdict.kind)];
+  // An audit has a verdict for each experiment, also when `strict` makes it fail.
+  core.setOutput('state', [...states, ...(hasProblem && audits.length === 0 ? ['failed'] : [])].join('\n'));
+  core.setOutput('report', audits.length > 0 ? audits : chains);
 }
 
-/** Marks the step as failed, with an annotation at the place where there is one. */
+/** The last report of each experiment. */
+function latest(reports: readonly Report[]): Report[] {
+  return [...new Map(reports.map((report) => [report.id, report])).values()];
+}
+
+/** Marks the workflow step as failed, with an annotation if the problem has a place in a file. */
 export function fail(error: unknown): void {
   if (!(error instanceof Problem)) {
-    core.setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain; with ACTIONS_STEP_DEBUG the stack is in the log`);
+    core.setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
     if (error instanceof Error && error.stack) core.debug(error.stack);
     return;
   }

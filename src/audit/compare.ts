@@ -1,29 +1,25 @@
 import { createHash } from 'node:crypto';
 import { messageOf } from '../base/problem.ts';
-import { fieldDifferences, type Manifest, parseManifest } from '../chain/manifest.ts';
+import { count, some } from '../base/text.ts';
+import { filesIn } from '../chain/layout.ts';
+import { type ExperimentSummary, fieldDifferences, type Manifest, parseManifest, parseSummary, summaryOf } from '../chain/manifest.ts';
 import { filesOf } from '../chain/task.ts';
 import { JOB_SCRIPT } from '../cluster/programs/stage.ts';
 import type { Code } from '../repo/code.ts';
-import { count } from '../report/markdown.ts';
-import { type AuditFacts, type AuditTarget, joinNames, NONE, type StagedCode } from './answers.ts';
+import { type Findings, findings } from './findings.ts';
+import { type AuditFacts, type AuditTarget, type PathList, pathsText, type StagedCode } from './program.ts';
 import type { Recomputed } from './recompute.ts';
 
-/** Where comparisons write down what they find. */
-export interface Findings {
-  readonly changed: string[];
-  readonly missing: string[];
-  readonly notes: string[];
-}
-
-export interface Copies {
+/** The copies of the manifest that can be read, and what is wrong with them. */
+export interface ManifestCopies {
   readonly readable: readonly { readonly file: string; readonly text: string; readonly manifest: Manifest }[];
   readonly changed: readonly string[];
 }
 
-export function readManifests(found: AuditFacts): Copies {
+export function readManifests(facts: AuditFacts): ManifestCopies {
   const readable: { file: string; text: string; manifest: Manifest }[] = [];
   const changed: string[] = [];
-  for (const { file, text } of found.manifests) {
+  for (const { file, text } of facts.manifests) {
     try {
       readable.push({ file, text, manifest: parseManifest(text, file) });
     } catch (error) {
@@ -35,79 +31,144 @@ export function readManifests(found: AuditFacts): Copies {
     const fields = fieldDifferences(one.manifest, other.manifest);
     const shown = fields
       .slice(0, 5)
-      .map(({ path, a, b }) => `${path} is ${shownValue(b)} in ${other.file} and ${shownValue(a)} in ${one.file}`);
+      .map(({ path, a, b }) => `${path} is ${valueText(b)} in ${other.file} and ${valueText(a)} in ${one.file}`);
     changed.push(
-      ...(shown.length > 0 ? shown : [`${one.file} and ${other.file} say the same with other bytes`]),
+      ...(shown.length > 0 ? shown : [`${one.file} and ${other.file} have the same fields, but different bytes`]),
       ...(fields.length > shown.length ? [`${fields.length - shown.length} more fields differ between the two manifests`] : []),
     );
   }
   return { readable, changed };
 }
 
-function shownValue(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'not there';
+function valueText(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'missing';
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;
+}
+
+/** The fields of a summary that no later launch changes. */
+const LASTING: readonly (keyof ExperimentSummary)[] = [
+  'id',
+  'name',
+  'commit',
+  'path',
+  'attempt',
+  'overrides',
+  'save',
+  'checkpoints',
+  'codeName',
+];
+
+/** A summary repeats a part of its manifest, and a listing believes it. */
+export function compareSummaries(facts: AuditFacts, manifest: Manifest): Findings {
+  const expected = summaryOf(manifest);
+  const changed = facts.summaries.flatMap(({ file, text }) => {
+    const summary = parseSummary(text);
+    if (summary === undefined) return [`${file} cannot be read`];
+    return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(
+      ({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`,
+    );
+  });
+  return findings({ changed });
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
 
-export function compareFiles(found: AuditFacts, manifest: Manifest, { experiment, save }: Recomputed, to: Findings): void {
-  const expected = new Map(filesOf(experiment, save).map((file) => [file.path, sha256(file.content)]));
-  const wrong = [...expected].filter(([path, digest]) => found.files.has(path) && found.files.get(path) !== digest).map(([path]) => path);
-  const gone = [...expected.keys()].filter((path) => !found.files.has(path));
-  if (wrong.length > 0) to.changed.push(`${someOf(wrong)} ${wrong.length === 1 ? 'is' : 'are'} not what the commit and the overrides give`);
-  if (gone.length > 0) to.missing.push(someOf(gone));
-  const extra = [...found.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
-  if (extra.length > 0) to.notes.push(`files beside the cell configs that nothing of this action made: ${someOf(extra)}`);
-
-  const script = found.files.get('job.sh');
-  const launched = manifest.launches.at(-1)?.jobScript;
-  if (script === undefined) to.missing.push('job.sh');
-  else if (script === launched) {
-    if (script !== OUR_JOB_SCRIPT) to.notes.push('job.sh is of another version of the action, the one that made the last launch');
-  } else if (script === OUR_JOB_SCRIPT) {
-    to.notes.push('job.sh is of this version of the action and not of that of the last launch; a launch that was taken back leaves it so');
-  } else to.changed.push('job.sh is not the one that the last launch has staged');
+/** Compares configs and scripts on the cluster with what the commit gives. */
+export function compareFiles(facts: AuditFacts, manifest: Manifest, { experiment, savePath }: Recomputed): Findings {
+  const expected = new Map(filesOf(experiment, savePath).map(({ path, content }) => [path, sha256(content)]));
+  const wrong = [...expected].filter(([path, digest]) => facts.files.has(path) && facts.files.get(path) !== digest).map(([path]) => path);
+  const gone = [...expected.keys()].filter((path) => !facts.files.has(path));
+  const extra = [...facts.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
+  const script = compareScript(facts.files.get('job.sh'), manifest.launches.at(-1)?.jobScript);
+  return {
+    changed: [
+      ...(wrong.length > 0 ? [`${some(wrong, 10)} ${wrong.length === 1 ? 'does' : 'do'} not match the commit and the overrides`] : []),
+      ...script.changed,
+    ],
+    missing: [...(gone.length > 0 ? [some(gone, 10)] : []), ...script.missing],
+    notes: [
+      ...(extra.length > 0 ? [`there are files beside the cell configs that this action did not make: ${some(extra, 10)}`] : []),
+      ...script.notes,
+    ],
+  };
 }
 
-function someOf(paths: readonly string[]): string {
-  return joinNames({ count: paths.length, names: paths.slice(0, 10) });
+/** @param found SHA-256 of job.sh. @param recorded SHA-256 of the one that the last launch staged */
+function compareScript(found: string | undefined, recorded: string | undefined): Findings {
+  if (found === undefined) return findings({ missing: ['job.sh'] });
+  if (found === recorded) {
+    return findings({
+      notes: found === OUR_JOB_SCRIPT ? [] : ['job.sh is the one of another version of the action, which made the last launch'],
+    });
+  }
+  if (found === OUR_JOB_SCRIPT) {
+    return findings({
+      notes: [
+        'job.sh is the one of this version of the action, but another version made the last launch; a launch that was rolled back leaves it so',
+      ],
+    });
+  }
+  return findings({ changed: ['job.sh is not the one that the last launch staged'] });
 }
 
-/** The listing that was recorded is believed when its digest is the one that git gives. */
-export function compareCode(
-  target: AuditTarget,
-  found: AuditFacts,
-  codes: ReadonlyMap<string, StagedCode>,
-  code: Code,
-  to: Findings,
-): void {
-  const { copy } = found;
-  if (copy.kind === 'not looked at') {
-    to.missing.push('the staged code');
-    return;
-  }
-  const own = `${target.experimentDirectory}/code`;
-  const staged = codes.get(copy.code) ?? { recorded: '', actual: '', bad: NONE };
-  if (staged.recorded !== '' && staged.recorded !== code.digest) {
-    to.changed.push(`the listing ${copy.code}.sha256 is not that of the commit's tree`);
-  }
+/** Compares the staged code and the experiment's copy with the commit. A recorded listing counts if its digest is the commit's. */
+export function compareCode(target: AuditTarget, facts: AuditFacts, codes: ReadonlyMap<string, StagedCode>, code: Code): Findings {
+  const { copy } = facts;
+  if (copy.kind === 'not-examined') return findings({ missing: ['the staged code'] });
+  const staged = codes.get(copy.dir) ?? { recorded: '', actual: '', bad: NO_PATHS };
+  const own = target.experimentDirectory === undefined ? '' : `${target.experimentDirectory}/code`;
+  const changed: string[] = [];
+  if (staged.recorded !== '' && staged.recorded !== code.digest) changed.push(`the listing ${copy.dir}.sha256 does not match the commit`);
   if (staged.actual !== '' && staged.actual !== code.digest) {
-    const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${joinNames(staged.bad)}` : '';
-    to.changed.push(`the staged code ${copy.code} is not the commit's tree${which}`);
+    const which = staged.recorded === code.digest && staged.bad.count > 0 ? `: ${pathsText(staged.bad)}` : '';
+    changed.push(`the staged code ${copy.dir} does not match the commit${which}`);
   }
-  const believed = staged.recorded === '' ? staged.actual : staged.recorded;
-  if (copy.kind === 'missing') to.missing.push(`the experiment's own copy of the code, ${own}`);
-  else if (copy.kind === 'unknown') to.missing.push(`the staged code ${copy.code} and its listing, with which ${own} would be compared`);
-  else if (believed !== code.digest) to.missing.push(`a listing of the commit's tree, with which ${own} would be compared`);
-  else {
-    if (copy.changed.count > 0) to.changed.push(`${own}, where its jobs start, is not the commit's tree: ${joinNames(copy.changed)}`);
-    if (copy.gone.count > 0) to.changed.push(`${own} lacks files of the commit: ${joinNames(copy.gone)}`);
-    if (copy.added.count > 0) {
-      to.notes.push(`${count(copy.added.count, 'file')} beside the commit's in ${own}, as jobs may make them: ${joinNames(copy.added)}`);
-    }
-    if (staged.actual === '') to.notes.push(`the shared copy ${copy.code} is gone; the experiment's own was compared with its listing`);
-    if (staged.recorded === '') to.notes.push(`the listing ${copy.code}.sha256 is gone; it was made anew`);
+  const trusted = staged.recorded === '' ? staged.actual : staged.recorded;
+  switch (copy.kind) {
+    case 'missing':
+      return findings({ changed, missing: [`the experiment's copy of the code, ${own}`] });
+    case 'unknown':
+      return findings({ changed, missing: [`the staged code ${copy.dir} and its listing, to compare ${own} with`] });
+    case 'compared':
+      if (trusted !== code.digest) return findings({ changed, missing: [`a listing of the commit, to compare ${own} with`] });
+      if (copy.changed.count > 0) changed.push(`${own}, where the jobs start, does not match the commit: ${pathsText(copy.changed)}`);
+      if (copy.gone.count > 0) changed.push(`${own} lacks files of the commit: ${pathsText(copy.gone)}`);
+      return findings({ changed, notes: notesOnCopy(copy.added, own, copy.dir, staged) });
+    default:
+      return copy satisfies never;
   }
+}
+
+const NO_PATHS: PathList = { count: 0, names: [] };
+
+function notesOnCopy(added: PathList, own: string, dir: string, staged: StagedCode): string[] {
+  return [
+    ...(added.count > 0
+      ? [
+          `${count(added.count, 'file')} in ${own} ${added.count === 1 ? 'is' : 'are'} not in the commit, as jobs may add them: ${pathsText(added)}`,
+        ]
+      : []),
+    ...(staged.actual === '' ? [`the shared copy ${dir} is gone; the experiment's copy was compared with its listing`] : []),
+    ...(staged.recorded === '' ? [`the listing ${dir}.sha256 is gone; it was computed again`] : []),
+  ];
+}
+
+/** What is missing on the cluster, before anything is compared. */
+export function presence({ experimentDirectory, saveDirectory }: AuditTarget, facts: AuditFacts, savedManifest: string): Findings {
+  const missing: string[] = [];
+  if (!facts.savePresent) missing.push(`the directory of the checkpoints, ${saveDirectory}`);
+  if (!facts.directoryPresent) {
+    missing.push(
+      `the directory of the experiment${experimentDirectory === undefined ? ' under workdir' : `, ${experimentDirectory}`}, and with it the staged code, the cell configs, the scripts, the ledger and one copy of the manifest`,
+    );
+  }
+  const isRead = (file: string) => facts.manifests.some((one) => one.file === file);
+  if (facts.savePresent && !isRead(savedManifest)) missing.push(`the manifest ${savedManifest}`);
+  if (facts.directoryPresent && experimentDirectory !== undefined) {
+    const files = filesIn(experimentDirectory);
+    if (!isRead(files.manifest)) missing.push(`the manifest ${files.manifest}`);
+    if (facts.ledger === undefined) missing.push(`the ledger ${files.ledger}`);
+  }
+  return findings({ missing });
 }

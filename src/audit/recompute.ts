@@ -1,42 +1,38 @@
 import { messageOf } from '../base/problem.ts';
-import { type LaunchRecord, type Manifest, manifestDifferences, manifestOf } from '../chain/manifest.ts';
+import { type Manifest, manifestDifferences, manifestOf, type NewLaunch } from '../chain/manifest.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
 import { overrideOf } from '../experiment/overrides.ts';
 import { type RepoConfig, repoConfigAt } from '../experiment/repo-config.ts';
 import { type Code, codeOf } from '../repo/code.ts';
 import { ensureCommit, type Holders, holdersOf, type Repo, subjectOf } from '../repo/git.ts';
-import type { AuditTarget } from './answers.ts';
+import type { AuditTarget } from './program.ts';
 
+/** Which branches, tags and pull requests of the repository lead to a commit. */
 export interface Reachability {
-  /** A branch, a tag or a pull request of the repository leads to the commit. */
+  /** At least one of them does. */
   readonly reachable: boolean;
   readonly branches: readonly string[];
   readonly tags: readonly string[];
-  /** Those among the experiment's own. */
+  /** Those among the experiment's own pull requests. */
   readonly pullRequests: readonly number[];
-  /** Why nobody knows. */
+  /** Why this is not known; undefined if it is. */
   readonly unknown: string | undefined;
 }
 
-export const unknownReachability = (unknown: string): Reachability => ({
-  reachable: false,
-  branches: [],
-  tags: [],
-  pullRequests: [],
-  unknown,
-});
+export function unknownReachability(why: string): Reachability {
+  return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: why };
+}
 
-/** Those that may be numbers of pull requests: the manifest may hold anything. */
+/** Numbers that may be pull requests. A manifest may hold anything. */
 export function pullRequestsOf(manifest: Manifest): number[] {
   const numbers: readonly unknown[] = manifest.pullRequests;
   return numbers.filter((number): number is number => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
 }
 
-/** The repository, and what has been read of it. Values that failed stay failed. */
+/** The repository, and what was read from it already. A value that failed once fails again. */
 export interface RepoCache {
   readonly repo: Repo;
-  readonly token: string;
-  /** Why branches are not known. */
+  /** Why the branches are not known; undefined if they are. */
   readonly unknown: string | undefined;
   readonly commits: Map<string, Promise<string | undefined>>;
   readonly configs: Map<string, Promise<RepoConfig>>;
@@ -46,23 +42,26 @@ export interface RepoCache {
   readonly subjects: Map<string, Promise<string>>;
 }
 
+export function repoCache(repo: Repo, unknown: string | undefined): RepoCache {
+  return {
+    ...{ repo, unknown, commits: new Map(), configs: new Map(), experiments: new Map() },
+    ...{ codes: new Map(), holders: new Map(), subjects: new Map() },
+  };
+}
+
 function once<T>(cache: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
   const known = cache.get(key) ?? make();
-  known.catch(() => {}); // whoever asks gets it
+  known.catch(() => {}); // the caller handles it
   cache.set(key, known);
   return known;
 }
 
-/** Why the commit is not to be had; undefined when it is here. */
-export function lackOf(source: RepoCache, commit: string, pullRequests: readonly number[]): Promise<string | undefined> {
-  return once(source.commits, commit, async () => {
+/** Why the commit is not available; undefined if it is. */
+export function whyUnavailable(cache: RepoCache, commit: string, pullRequests: readonly number[]): Promise<string | undefined> {
+  return once(cache.commits, commit, async () => {
     try {
-      await ensureCommit(
-        source.repo,
-        commit,
-        pullRequests.map((number) => `refs/pull/${number}/head`),
-        source.token,
-      );
+      const refs = pullRequests.map((number) => `refs/pull/${number}/head`);
+      await ensureCommit(cache.repo, commit, refs);
       return undefined;
     } catch (error) {
       return messageOf(error);
@@ -74,35 +73,42 @@ export function lackOf(source: RepoCache, commit: string, pullRequests: readonly
 export interface Recomputed {
   readonly experiment: Experiment;
   readonly code: Code;
-  readonly save: string;
-  /** Where the manifest is not what the commit gives. */
+  /** `{save.path}`, expanded. */
+  readonly savePath: string;
+  /** Where the manifest does not match the commit. */
   readonly different: readonly string[];
 }
 
-export async function recompute(source: RepoCache, target: AuditTarget, manifest: Manifest): Promise<Recomputed> {
-  const { repo } = source;
+export async function recompute(cache: RepoCache, target: AuditTarget, manifest: Manifest): Promise<Recomputed> {
+  const { repo } = cache;
   const { commit, path } = manifest;
   const overrides = manifest.overrides.map(overrideOf);
-  const first = await once(source.experiments, JSON.stringify([commit, path, overrides]), async () => {
-    const config = await once(source.configs, commit, () => repoConfigAt(repo, commit));
+  const first = await once(cache.experiments, JSON.stringify([commit, path, overrides]), async () => {
+    const config = await once(cache.configs, commit, () => repoConfigAt(repo, commit));
     return loadExperiment(repo, commit, config, path, overrides);
   });
   const experiment = asAttempt(first, manifest.attempt);
   const { exclude } = experiment.settings;
-  const code = await once(source.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
-  const subject = await once(source.subjects, commit, () => subjectOf(repo, commit));
-  const save = savePathOf(experiment.settings.save.path, target, manifest);
-  const launch: LaunchRecord = manifest.launches.at(-1) ?? {
-    ...{ launch: 1, command: 'launch', steps: [], overrides: [], slurm: '', sbatchVariables: [], jobScript: '', sbatch: [] },
-    ...{ actor: '', runUrl: '', repository: manifest.repository, pullRequest: undefined, at: '' },
-  };
-  const plan = { launch: launch.launch, tag: '', submissions: [] };
-  const expected = manifestOf(experiment, code, { workdir: manifest.workdir, savePath: save }, plan, subject, launch, []);
-  return { experiment, code, save, different: manifestDifferences(manifest, expected) };
+  const code = await once(cache.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
+  const subject = await once(cache.subjects, commit, () => subjectOf(repo, commit));
+  const savePath = savePathOf(experiment.settings.save.path, target, manifest);
+  const expected = manifestOf({
+    ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
+    ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
+  });
+  return { experiment, code, savePath, different: manifestDifferences(manifest, expected) };
 }
 
-/** `{save.path}` as it was expanded: only the start of what the yaml says may have been. */
-function savePathOf(written: string, target: AuditTarget, manifest: Manifest): string {
+/** manifestDifferences leaves the launches out. */
+function noLaunch(repository: string): NewLaunch {
+  return {
+    ...{ actor: '', runUrl: '', repository, pullRequest: undefined, at: '' },
+    ...{ command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' },
+  };
+}
+
+/** `{save.path}` as it was expanded on the cluster. Only the start of what the yaml says may have been expanded. */
+export function savePathOf(written: string, target: Pick<AuditTarget, 'saveDirectory'>, manifest: Pick<Manifest, 'save'>): string {
   if (written.startsWith('/')) return written;
   const rest = written.replace(/^[^/]*/, '');
   const parent = (path: string) => path.replace(/\/[^/]*$/, '');
@@ -110,11 +116,11 @@ function savePathOf(written: string, target: AuditTarget, manifest: Manifest): s
   return recorded.endsWith(rest) ? recorded : parent(target.saveDirectory);
 }
 
-export async function reachabilityOf(source: RepoCache, manifest: Manifest, lack: string | undefined): Promise<Reachability> {
-  if (source.unknown !== undefined) return unknownReachability(source.unknown);
-  if (lack !== undefined) return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
+export async function reachabilityOf(cache: RepoCache, manifest: Manifest, isAvailable: boolean): Promise<Reachability> {
+  if (cache.unknown !== undefined) return unknownReachability(cache.unknown);
+  if (!isAvailable) return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: undefined };
   try {
-    const { branches, tags, pullRequests } = await once(source.holders, manifest.commit, () => holdersOf(source.repo, manifest.commit));
+    const { branches, tags, pullRequests } = await once(cache.holders, manifest.commit, () => holdersOf(cache.repo, manifest.commit));
     const own = pullRequests.filter((number) => manifest.pullRequests.includes(number));
     return { reachable: branches.length + tags.length + own.length > 0, branches, tags, pullRequests: own, unknown: undefined };
   } catch (error) {

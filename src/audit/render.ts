@@ -1,27 +1,33 @@
-import { amount, capped, code, count, details, plain, table } from '../report/markdown.ts';
-import type { AuditCost } from './answers.ts';
-import type { NumberRange } from './attribution.ts';
-import type { Audit, AuditCell, AuditTask } from './audit.ts';
+import { amount, count } from '../base/text.ts';
+import { isCommitId, shortId } from '../repo/commit-id.ts';
+import { capped, choicesText, code, details, isWebAddress, link, plain, SUMMARY_BYTES, table } from '../report/markdown.ts';
+import type { AuditCost } from './program.ts';
+import type { NumberRange } from './ranges.ts';
 import type { Reachability } from './recompute.ts';
+import type { Audit, AuditCell, AuditReport, AuditTask } from './report.ts';
 
-// As in render.ts: GitHub drops all of a step summary over 1 MiB.
-const SUMMARY_BYTES = 1_000_000;
 const FINDINGS_SHOWN = 30;
 const TASKS_SHOWN = 200;
 const ROWS_SHOWN = 3000;
 
 const RANK = { changed: 0, incomplete: 1, verified: 2 } as const;
 
+/** Finds the comment of an audit. */
+export const AUDIT_MARKER = '<!-- slurm-chain audit -->';
+
+const CUT_OFF = '\n_Cut off here: the output `report` has the rest._\n';
+
 /**
- * An audit as Markdown: the verdict first. Of several experiments a table, the worst ones first, and each folded behind it.
- * @param most bytes; what does not fit is left out with a word about it
+ * An audit as Markdown. The verdict comes first. Several experiments become a table with the worst ones first, and the details of
+ * each are folded below.
+ * @param most bytes; the end of a longer text is cut off with a notice
  */
-export function renderAudit(audits: readonly Audit[], cost: AuditCost, most = SUMMARY_BYTES): string {
+export function renderAudit({ audits, cost }: AuditReport, most = SUMMARY_BYTES): string {
   const [only, ...others] = audits;
   if (only !== undefined && others.length === 0) {
     const head = /^[\w.-]+$/.test(only.id) ? heading(only) : plain(heading(only));
     const body = [`### ${head}`, ...parts(only), costLine(cost)].join('\n\n');
-    return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
+    return capped(body, most, CUT_OFF);
   }
   const sorted = audits.toSorted((a, b) => RANK[a.verdict.kind] - RANK[b.verdict.kind] || (a.id < b.id ? -1 : 1));
   const sums = (['changed', 'incomplete', 'verified'] as const)
@@ -34,8 +40,8 @@ export function renderAudit(audits: readonly Audit[], cost: AuditCost, most = SU
   const cut =
     sorted.length > rows.length ? [`… and ${count(sorted.length - rows.length, 'experiment')} more, in the output \`report\`.`] : [];
   const overview = [...top, table(['verdict', 'experiment', 'commit', 'why'], rows), ...cut].join('\n\n');
-  // What is folded is left out from the end, which is where the verified ones are.
-  const notice = (left: number) => `_The details of ${count(left, 'experiment')} are in the output \`report\` alone._`;
+  // If not all details fit, those at the end are left out: they belong to verified experiments.
+  const notice = (left: number) => `_The details of ${count(left, 'experiment')} are only in the output \`report\`._`;
   let room = most - Buffer.byteLength(overview) - 200;
   const folded: string[] = [];
   for (const audit of sorted) {
@@ -46,7 +52,7 @@ export function renderAudit(audits: readonly Audit[], cost: AuditCost, most = SU
   }
   const left = sorted.length - folded.length;
   const body = [overview, ...folded, ...(left > 0 ? [notice(left)] : [])].join('\n\n');
-  return capped(body, most, '\n_Cut here; the output `report` has the rest._\n');
+  return capped(body, most, CUT_OFF);
 }
 
 function heading(audit: Audit): string {
@@ -58,13 +64,13 @@ function heading(audit: Audit): string {
     case 'changed':
       return `${id}: changed, ${count(changed.length, 'finding')}`;
     case 'incomplete':
-      return `${id}: incomplete, ${count(missing.length, 'thing')} missing`;
+      return `${id}: incomplete, ${count(missing.length, 'record')} missing`;
     default:
       return audit.verdict.kind satisfies never;
   }
 }
 
-/** Inside a tag HTML is read; Markdown is not, by most readers. */
+/** Most readers of Markdown do not format text inside an HTML tag. */
 function html(text: string): string {
   return text
     .replaceAll('&', '&amp;')
@@ -84,7 +90,7 @@ function parts(audit: Audit): string[] {
     facts(audit),
     ...(audit.launches.length > 0 ? [launches(audit)] : []),
     checkpoints(audit),
-    ...(audit.notes.length > 0 ? [`Worth knowing:\n\n${list(audit.notes)}`] : []),
+    ...(audit.notes.length > 0 ? [`Notes:\n\n${list(audit.notes)}`] : []),
   ];
 }
 
@@ -100,7 +106,7 @@ function why({ verdict: { changed, missing } }: Audit): string {
 }
 
 function commitOf({ identity }: Audit): string {
-  return identity === undefined ? '' : code(identity.commit.slice(0, 12));
+  return identity === undefined ? '' : code(shortId(identity.commit));
 }
 
 function facts(audit: Audit): string {
@@ -109,9 +115,9 @@ function facts(audit: Audit): string {
   const rows: string[][] = [];
   if (identity !== undefined) {
     const { commit, subject, path, overrides, repository, attempt, cluster, wandb } = identity;
-    const page = server !== '' && /^[0-9a-f]{40}$/.test(commit) && /^[\w.-]+\/[\w.-]+$/.test(repository);
-    const shown = page ? `[${code(commit)}](${server}/${repository}/commit/${commit})` : code(commit);
-    rows.push(['commit', `${shown} ${plain(subject)}`]);
+    const hasPage = server !== '' && isCommitId(commit) && /^[\w.-]+\/[\w.-]+$/.test(repository);
+    const page = hasPage ? `${server}/${repository}/commit/${commit}` : '';
+    rows.push(['commit', `${link(code(commit), page)} ${plain(subject)}`]);
     rows.push(['config', code(path)]);
     rows.push(['overrides', overrides.length > 0 ? overrides.map(code).join(' ') : 'none']);
     if (attempt > 1) rows.push(['attempt', String(attempt)]);
@@ -124,15 +130,15 @@ function facts(audit: Audit): string {
   return table(['', ''], rows);
 }
 
-/** Where the runs were, which is where the commit's page is. */
+/** The GitHub server of the workflow runs, which also has the page of the commit. */
 function serverOf({ launches: all }: Audit): string {
-  const url = all.find(({ runUrl }) => /^https?:\/\/[^\s()<>[\]]+$/.test(runUrl) && URL.canParse(runUrl))?.runUrl;
+  const url = all.find(({ runUrl }) => isWebAddress(runUrl))?.runUrl;
   return url === undefined ? '' : new URL(url).origin;
 }
 
 function reachable({ unknown, branches, tags, pullRequests, reachable: yes }: Reachability): string {
   if (unknown !== undefined) return `not known: ${plain(unknown.slice(0, 500))}`;
-  if (!yes) return 'no: no branch and no tag leads to the commit any more';
+  if (!yes) return 'no: no branch and no tag leads to the commit';
   const some = (kind: string, names: readonly string[]) => {
     if (names.length === 0) return [];
     const shown = names.slice(0, 5).map(code).join(', ');
@@ -144,8 +150,8 @@ function reachable({ unknown, branches, tags, pullRequests, reachable: yes }: Re
 
 function launches(audit: Audit): string {
   const rows = audit.launches.map((launch) => {
-    const run = /^https?:\/\/[^\s()<>[\]]+$/.test(launch.runUrl)
-      ? `[run ${plain(launch.runUrl.split('/').at(-1) ?? '')}](${launch.runUrl})`
+    const run = isWebAddress(launch.runUrl)
+      ? link(`run ${plain(launch.runUrl.split('/').at(-1) ?? '')}`, launch.runUrl)
       : plain(launch.runUrl);
     const jobs = launch.jobs.slice(0, 20).map(({ jobNumber, jobId }) => `${jobNumber}: ${code(jobId)}`);
     return [
@@ -154,11 +160,11 @@ function launches(audit: Audit): string {
       [plain(launch.actor), run, launch.pullRequest === undefined ? '' : `#${launch.pullRequest}`].filter(Boolean).join(', '),
       plain(launch.at.slice(0, 16).replace('T', ' ')),
       [...jobs, ...(launch.jobs.length > jobs.length ? [`… ${launch.jobs.length - jobs.length} more`] : [])].join(', ') ||
-        `steps ${launch.jobNumbers.join(', ')}`,
+        `jobs ${launch.jobNumbers.join(', ')}`,
       launch.overrides.map(code).join(' '),
     ];
   });
-  return table(['launch', 'command', 'by', 'at (UTC)', 'step: job', 'overrides'], rows);
+  return table(['launch', 'command', 'by', 'at (UTC)', 'job: Slurm id', 'overrides'], rows);
 }
 
 function checkpoints(audit: Audit): string {
@@ -168,16 +174,13 @@ function checkpoints(audit: Audit): string {
   ]);
   if (rows.length === 0) return 'There is no complete checkpoint.';
   const shown = table(
-    ['cell', 'grid', 'checkpoints', 'count', 'written by job', 'step', 'on', 'from (UTC)', 'to (UTC)'],
+    ['cell', 'grid', 'checkpoints', 'count', 'written by task', 'job', 'on', 'from (UTC)', 'to (UTC)'],
     rows.slice(0, TASKS_SHOWN),
   );
   return rows.length > TASKS_SHOWN ? `${shown}\n\n… and ${count(rows.length - TASKS_SHOWN, 'row')} more, in the output \`report\`.` : shown;
 }
 
-function grid(cell: AuditCell): string {
-  const choices = Object.entries(cell.choices).slice(0, 6);
-  return choices.map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`)).join(' ');
-}
+const CHOICES_SHOWN = 6;
 
 /** `2026-12-01 10:02:03` of the ISO 8601 times in a text. */
 function clock(text: string): string {
@@ -188,7 +191,7 @@ function taskRow(cell: AuditCell, task: AuditTask): string[] {
   const end = { ended: task.ended ?? '', killed: `killed by ${task.ended ?? ''}`, open: 'no end on record' }[task.outcome];
   return [
     String(cell.cell),
-    grid(cell),
+    choicesText(cell.choices, CHOICES_SHOWN),
     runs(task.checkpoints),
     String(task.count),
     code(`${task.jobId}_${cell.cell}${task.restart > 0 ? ` restart ${task.restart}` : ''}`),
@@ -203,7 +206,17 @@ function unaccountedRow(cell: AuditCell): string[] {
   const { unaccounted } = cell;
   const shown = unaccounted.slice(0, 10).map(({ name }) => code(name));
   const more = unaccounted.length > shown.length ? ` and ${unaccounted.length - shown.length} more` : '';
-  return [String(cell.cell), grid(cell), shown.join(' ') + more, String(unaccounted.length), '**unaccounted for**', '', '', '', ''];
+  return [
+    String(cell.cell),
+    choicesText(cell.choices, CHOICES_SHOWN),
+    shown.join(' ') + more,
+    String(unaccounted.length),
+    '**unaccounted for**',
+    '',
+    '',
+    '',
+    '',
+  ];
 }
 
 /** `20 to 480 by 20, 499`. */

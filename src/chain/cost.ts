@@ -1,7 +1,7 @@
 import type { Settings } from '../experiment/settings.ts';
 
 /**
- * Seconds of a Slurm time limit; undefined for UNLIMITED and what is no time.
+ * Seconds of a Slurm time limit; undefined for UNLIMITED and for text that is not a time.
  * Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds (sbatch(1), --time).
  */
 export function secondsOfTime(text: string): number | undefined {
@@ -15,7 +15,7 @@ export function secondsOfTime(text: string): number | undefined {
   return first * 3600 + second * 60 + third;
 }
 
-/** GPUs one task asks for, as far as its options say; 0 when they name none. */
+/** GPUs that one task asks for; 0 when its options name none. */
 export function gpusPerTask(slurm: Settings['slurm']): number {
   const number = (name: string, otherwise: number) => {
     const value = slurm.get(name);
@@ -46,9 +46,9 @@ function gpusInGres(text: string): number {
     .reduce((sum, part) => sum + Number(/:(\d+)$/.exec(part)?.[1] ?? 1), 0);
 }
 
-/** The most a launch can use: every task until its time limit, in GPU-hours. undefined when the yaml sets no time limit. */
-export function gpuHours(slurm: Settings['slurm'], cells: number, steps: number): number | undefined {
+/** The most that a chain can use, in GPU-hours: every task runs until its time limit. undefined without a time limit. */
+export function gpuHours(slurm: Settings['slurm'], cells: number, jobs: number): number | undefined {
   const time = slurm.get('time');
   const seconds = typeof time === 'string' ? secondsOfTime(time) : undefined;
-  return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * steps * seconds) / 3600;
+  return seconds === undefined ? undefined : (gpusPerTask(slurm) * cells * jobs * seconds) / 3600;
 }

@@ -1,67 +1,119 @@
-/** One line of a cell's journal, as src/runtime/journal.sh writes it. */
-export interface JournalLine {
-  readonly event: 'start' | 'end' | 'done' | 'stopped' | 'left';
+import { isJobId } from './slurm-rows.ts';
+
+/** What every line of a cell's journal says: which task wrote it, and when. src/runtime/journal.sh writes them. */
+interface LineOfTask {
   readonly launch: number;
+  /** Position in the chain, from 1; `step` in the file. */
   readonly jobNumber: number;
   readonly cell: number;
-  /** Slurm's id of the array. */
+  /** Slurm's id of the array; `job` in the file. */
   readonly jobId: string;
+  /** Slurm's id of the task itself; `task` in the file. */
+  readonly taskId: string;
+  /** How often Slurm had requeued the task. */
   readonly restart: number;
   readonly host: string;
-  /** ISO 8601, UTC. */
-  readonly time: string;
-  /** start: the checkpoint it resumed from, -1 for none. */
+  /** Seconds since 1970, by the clock of the node. */
+  readonly time: number;
+  /** Numbers of the complete checkpoints that the task found, as checkpoint_ranges writes them. */
+  readonly found: string | undefined;
+}
+
+/** The task starts its run. */
+export interface StartLine extends LineOfTask {
+  readonly event: 'start';
+  /** The training step of the checkpoint it resumed from, -1 for none; undefined if the line does not say. */
   readonly resumeStep: number | undefined;
-  /** end: the newest complete checkpoint, -1 for none. */
+}
+
+/** The run of the task ended. */
+export interface EndLine extends LineOfTask {
+  readonly event: 'end';
+  /** The training step of the newest complete checkpoint, -1 for none; undefined if the line does not say. */
   readonly newestStep: number | undefined;
-  /** end: seconds the task ran. */
+  /** Numbers of the checkpoints that the task saved, as checkpoint_ranges writes them. */
+  readonly saved: string | undefined;
+  /** Seconds from the start of the task to its end. */
   readonly seconds: number | undefined;
   readonly exit: number | undefined;
+  /** Name of the signal that ended the run, without SIG. */
   readonly signal: string | undefined;
   readonly newCheckpoint: boolean;
   readonly complete: boolean;
-  /** stopped: `failures` or `vanished`. */
-  readonly why: string | undefined;
 }
 
-const EVENTS: readonly string[] = ['start', 'end', 'done', 'stopped', 'left'];
+export type JournalLine =
+  | StartLine
+  | EndLine
+  /** Training was complete already. */
+  | (LineOfTask & { readonly event: 'done' })
+  /** The stop rule kept the task from starting. */
+  | (LineOfTask & { readonly event: 'stopped'; readonly why: 'failures' | 'vanished' })
+  /** A signal came before the run began. */
+  | (LineOfTask & { readonly event: 'left' });
 
-/** A line that is none says nothing here; an audit names it. */
+/** The lines of a journal. A line that cannot be read is left out; an audit reports it. */
 export function parseJournal(lines: readonly string[]): JournalLine[] {
   return lines.flatMap((line) => parseJournalLine(line) ?? []);
 }
 
-function parseJournalLine(line: string): JournalLine | undefined {
-  let value: Record<string, unknown>;
-  try {
-    const parsed: unknown = JSON.parse(line);
-    if (typeof parsed !== 'object' || parsed === null) return undefined;
-    value = parsed as Record<string, unknown>;
-  } catch {
-    return undefined;
-  }
-  const text = (key: string) => (typeof value[key] === 'string' ? value[key] : undefined);
-  const number = (key: string) => (typeof value[key] === 'number' ? value[key] : undefined);
-  const [event, job, time] = [text('event'), text('job'), text('time')];
-  const [launch, step, cell] = [number('launch'), number('step'), number('cell')];
-  if (event === undefined || !EVENTS.includes(event) || job === undefined || time === undefined) return undefined;
-  if (launch === undefined || step === undefined || cell === undefined) return undefined;
-  return {
-    event: event as JournalLine['event'],
-    launch,
-    jobNumber: step,
-    cell,
-    jobId: job,
-    restart: number('restart') ?? 0,
-    host: text('host') ?? '',
-    time,
-    resumeStep: number('resume_step'),
-    newestStep: number('newest_step'),
-    seconds: number('seconds'),
-    exit: number('exit'),
-    signal: text('signal'),
-    newCheckpoint: value['new_checkpoint'] === true,
-    complete: value['complete'] === true,
-    why: text('why'),
+/** @returns undefined for text that is not a line of a journal */
+export function parseJournalLine(line: string): JournalLine | undefined {
+  const value = parseObject(line);
+  const { launch, step, cell, job, task, restart, host, time } = value;
+  if (!isCount(launch) || !isCount(step) || !isCount(cell) || !isCount(restart)) return undefined;
+  if (typeof job !== 'string' || !isJobId(job) || typeof task !== 'string' || !isJobId(task)) return undefined;
+  if (typeof host !== 'string' || typeof time !== 'string') return undefined;
+  const seconds = Date.parse(time) / 1000;
+  if (!Number.isFinite(seconds)) return undefined;
+  const about: LineOfTask = {
+    ...{ launch, jobNumber: step, cell, jobId: job, taskId: task, restart, host, time: seconds },
+    found: textOr(value['found']),
   };
+  switch (value['event']) {
+    case 'start':
+      return { ...about, event: 'start', resumeStep: integerOr(value['resume_step']) };
+    case 'end':
+      return {
+        ...about,
+        event: 'end',
+        newestStep: integerOr(value['newest_step']),
+        saved: textOr(value['saved']),
+        seconds: integerOr(value['seconds']),
+        exit: integerOr(value['exit']),
+        signal: textOr(value['signal']),
+        newCheckpoint: value['new_checkpoint'] === true,
+        complete: value['complete'] === true,
+      };
+    case 'done':
+      return { ...about, event: 'done' };
+    case 'stopped':
+      return { ...about, event: 'stopped', why: value['why'] === 'vanished' ? 'vanished' : 'failures' };
+    case 'left':
+      return { ...about, event: 'left' };
+    default:
+      return undefined;
+  }
+}
+
+/** The JSON object that a line of a record holds; an empty one for any other text. */
+export function parseObject(line: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+  } catch {
+    return {};
+  }
+}
+
+export function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+function integerOr(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
+}
+
+function textOr(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

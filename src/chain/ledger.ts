@@ -1,99 +1,135 @@
 import { randomBytes } from 'node:crypto';
+import { isCount, parseObject } from './journal.ts';
 import type { LaunchRecord } from './manifest.ts';
 import type { LaunchName } from './plan.ts';
+import { isJobId } from './slurm-rows.ts';
 
-/** One line of ledger.jsonl, the record of every id that sbatch returned and of what was done with it. */
-export interface LedgerLine {
-  readonly event: 'submitted' | 'cancelled' | 'releasing' | 'released';
+/** sbatch gave this id to a job of a launch. */
+export interface SubmittedLine {
+  readonly event: 'submitted';
   readonly launch: number;
-  /** Slurm's id of the array. */
-  readonly jobId: string;
-  /** Only where event is submitted, as what follows. */
-  readonly jobNumber: number | undefined;
+  /** Position in the chain, from 1; `step` in the file. */
+  readonly jobNumber: number;
+  /** undefined for an array over all cells. */
   readonly cell: number | undefined;
-  /** What it waited for: job ids with blanks between, or empty. */
-  readonly after: string | undefined;
-  readonly tag: string | undefined;
-  /** Only where event is cancelled: who asked for it, and `done` where training was complete. Job may be `<id>_<cell>` there. */
-  readonly by: string | undefined;
-  readonly why: string | undefined;
+  /** Slurm's id; `job` in the file. */
+  readonly jobId: string;
+  /** Ids of the jobs that it waits for. */
+  readonly after: readonly string[];
+  /** Its job name. */
+  readonly tag: string;
   /** Seconds since 1970, by the clock of the login node. */
   readonly time: number | undefined;
 }
 
-const EVENTS: readonly string[] = ['submitted', 'cancelled', 'releasing', 'released'];
-
-/** A line that a full disk or a kill left half-written says nothing; its job is found by its tag. */
-export function parseLedger(lines: readonly string[]): LedgerLine[] {
-  return lines.flatMap((line) => {
-    const value = parseObject(line);
-    const { event, launch, job, step, cell, after, tag, by, why, time } = value;
-    if (typeof event !== 'string' || !EVENTS.includes(event) || typeof launch !== 'number' || typeof job !== 'string') {
-      return [];
-    }
-    const number = (one: unknown) => (typeof one === 'number' ? one : undefined);
-    const seconds = (one: string | undefined) => (one === undefined || Number.isNaN(Date.parse(one)) ? undefined : Date.parse(one) / 1000);
-    const text = (one: unknown) => (typeof one === 'string' ? one : undefined);
-    return {
-      event: event as LedgerLine['event'],
-      launch,
-      jobId: job,
-      jobNumber: number(step),
-      cell: number(cell),
-      after: text(after),
-      tag: text(tag),
-      by: text(by),
-      why: text(why),
-      time: seconds(text(time)),
-    };
-  });
+/** A job, or the task of one cell in it, was taken out of the queue. */
+export interface CancelledLine {
+  readonly event: 'cancelled';
+  /** 0 where the line is about a task instead of a job. */
+  readonly launch: number;
+  readonly jobId: string;
+  /** undefined for the whole job. */
+  readonly cell: number | undefined;
+  /** Who asked for it; undefined when a launch rolled back. */
+  readonly by: string | undefined;
+  /** Training was complete, so nothing waits for it any more. */
+  readonly notNeeded: boolean;
 }
 
-function parseObject(line: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
+/** A launch is about to release its jobs, or has released them. */
+export interface ReleaseLine {
+  readonly event: 'releasing' | 'released';
+  readonly launch: number;
+}
+
+/** One line of ledger.jsonl, the record of every job id that sbatch returned. src/runtime/change.sh writes them. */
+export type LedgerLine = SubmittedLine | CancelledLine | ReleaseLine;
+
+/**
+ * The lines of a ledger. A line that cannot be read is left out: a full disk or a kill may leave half a line, and its job is
+ * still found by its name.
+ */
+export function parseLedger(lines: readonly string[]): LedgerLine[] {
+  return lines.flatMap((line) => parseLedgerLine(line) ?? []);
+}
+
+function parseLedgerLine(line: string): LedgerLine | undefined {
+  const { event, launch, job, step, cell, after, tag, by, why, time } = parseObject(line);
+  if (!isCount(launch) || typeof job !== 'string') return undefined;
+  switch (event) {
+    case 'submitted': {
+      if (!isJobId(job) || !isCount(step) || step < 1) return undefined;
+      const ids = typeof after === 'string' ? after.split(' ').filter(isJobId) : [];
+      const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
+      return {
+        ...{ event, launch, jobNumber: step, cell: isCount(cell) ? cell : undefined, jobId: job, after: ids },
+        tag: typeof tag === 'string' ? tag : '',
+        time: Number.isFinite(seconds) ? seconds : undefined,
+      };
+    }
+    case 'cancelled': {
+      const [, jobId, task] = /^(\d+)(?:_(\d{1,7}))?$/.exec(job) ?? [];
+      if (jobId === undefined || !isJobId(jobId)) return undefined;
+      return {
+        ...{ event, launch, jobId, cell: task === undefined ? undefined : Number(task) },
+        by: typeof by === 'string' ? by : undefined,
+        notNeeded: why === 'done',
+      };
+    }
+    case 'releasing':
+    case 'released':
+      return { event, launch };
+    default:
+      return undefined;
   }
 }
 
+/** Has the release of a launch begun? Then its jobs may have run. */
 export function isReleased(ledger: readonly LedgerLine[], launch: number): boolean {
   return ledger.some((line) => line.event === 'releasing' && line.launch === launch);
 }
 
-/** The steps that were queued and let go, in the order of the ledger; not those that were cancelled before they could run. */
-export function releasedJobs(ledger: readonly LedgerLine[]): LedgerLine[] {
-  const held = new Map<string, LedgerLine>();
-  const released: LedgerLine[] = [];
+/** The jobs that were queued and released, in the order of the ledger, without those that a launch rolled back. */
+export function releasedJobs(ledger: readonly LedgerLine[]): SubmittedLine[] {
+  const held = new Map<string, SubmittedLine>();
+  const released: SubmittedLine[] = [];
   for (const line of ledger) {
-    if (line.event === 'submitted') held.set(line.jobId, line);
-    else if (line.event === 'cancelled') held.delete(line.jobId);
-    else if (line.event === 'releasing') {
-      for (const step of held.values()) {
-        if (step.launch !== line.launch) continue;
-        released.push(step);
-        held.delete(step.jobId);
-      }
+    switch (line.event) {
+      case 'submitted':
+        held.set(line.jobId, line);
+        break;
+      case 'cancelled':
+        if (line.cell === undefined) held.delete(line.jobId);
+        break;
+      case 'releasing':
+        for (const job of [...held.values()].filter((one) => one.launch === line.launch)) {
+          released.push(job);
+          held.delete(job.jobId);
+        }
+        break;
+      case 'released':
+        break;
+      default:
+        line satisfies never;
     }
   }
   return released;
 }
 
-/** The last step that was queued and let go; 0 for none. */
+/** The number of the last job that was queued and released; 0 for none. */
 export function lastJob(ledger: readonly LedgerLine[]): number {
-  return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber ?? 0));
+  return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber));
 }
 
 /**
- * The launch and the step that come next.
- * @param earlier what the manifest knows, for when the ledger went with a purged workdir
+ * The number of the next launch, and of its first job.
+ * @param earlier the launches in the manifest, for when the ledger was purged with its workdir
  */
 export function nextLaunch(ledger: readonly LedgerLine[], earlier: readonly Pick<LaunchRecord, 'launch' | 'steps'>[] = []): LaunchName {
-  const known = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+  const last = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
   return {
     launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
-    firstJob: known + 1,
+    firstJob: last + 1,
     nonce: randomBytes(3).toString('hex'),
   };
 }

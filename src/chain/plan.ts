@@ -1,111 +1,120 @@
 import type { Experiment } from '../experiment/experiment.ts';
+import { formatJobName, launchPrefix } from './job-name.ts';
+import { experimentFiles, type Places } from './layout.ts';
 
 /** One sbatch call. */
 export interface Submission {
-  /** 1-based step of the chain, counted on over launches. */
+  /** Position in the chain, from 1, counted on over launches. */
   readonly jobNumber: number;
-  /** undefined: one array over all cells. */
+  /** undefined for an array over all cells. */
   readonly cell: number | undefined;
-  /** Index of the submission whose job it waits for; tail: the last jobs of the chain that is there. */
+  /** Index of the submission whose job it waits for; `tail` for the last jobs of the chain that is in the queue. */
   readonly after: number | 'tail' | undefined;
-  /** Job name and lookup key. */
+  /** The job name, by which squeue and sacct find the job. */
   readonly tag: string;
-  /** What sbatch's environment carries into the job beside the account's own. */
+  /** Variables that go into sbatch's environment, and from there into the job. */
   readonly environment: Readonly<Record<string, string>>;
-  /** sbatch's arguments but for --parsable and the script; `@` in --dependency stands for what it waits for. */
+  /** sbatch's arguments, without --parsable and the script. `@` in --dependency stands for the job that it waits for. */
   readonly arguments: readonly string[];
 }
 
-/** What a launch is going to submit. */
+/** The sbatch calls of one launch. */
 export interface Plan {
   readonly launch: number;
-  /** What every tag of the launch begins with. */
+  /** What the names of all its jobs start with. */
   readonly tag: string;
   readonly submissions: readonly Submission[];
 }
 
-/** Where things are on the cluster, expanded. */
-export interface Places {
-  readonly workdir: string;
-  /** `{save.path}`, without the EXPERIMENT_ID. */
-  readonly savePath: string;
+/** A job of a chain that is in the queue. */
+export interface QueuedJob {
+  /** Position in the chain, from 1. */
+  readonly jobNumber: number;
+  /** undefined for an array over all cells. */
+  readonly cell: number | undefined;
+  /** Slurm's id. */
+  readonly jobId: string;
+  /** Ids of the jobs that it waits for. */
+  readonly after: readonly string[];
+  /** Slurm's state, as far as the submission saw it. */
+  readonly state: string;
 }
 
-export function experimentDirectory(places: Places, id: string): string {
-  return `${places.workdir}/experiments/${id}`;
-}
-
-/** What tells one launch from another. */
+/** What tells one launch of an experiment from another. */
 export interface LaunchName {
   /** Counts from 1 over the life of the experiment. */
   readonly launch: number;
-  /** The step it starts at, from 1. */
+  /** Number of its first job in the chain, from 1. */
   readonly firstJob: number;
-  /** Letters and digits nobody else has, so that a launch never takes the jobs of another for its own. */
+  /** Lowercase hex that no other launch has. */
   readonly nonce: string;
 }
 
-const NEW: LaunchName = { launch: 1, firstJob: 1, nonce: '0' };
+const FIRST_LAUNCH: LaunchName = { launch: 1, firstJob: 1, nonce: '0' };
 
 /**
- * The chain as sbatch calls: N arrays of M tasks, each behind the one before with afterany, because a job that reached its
- * time limit counts as failed and must not break the chain; all of them held until the whole chain is on record.
+ * The chain as sbatch calls: N arrays of M tasks. Each array waits for the one before with afterany, because a job that hits
+ * its time limit counts as failed and must not break the chain. All jobs are held until the whole chain is on record.
  *
- * In `cell` scope the first step is one array and each later step is one array of a single task for each cell, behind that
- * cell's task alone, so that a slow cell holds back nobody: 1 + M × (N - 1) calls.
- * @param behindTail the first step waits for the end of the chain that is there, each cell for its own in `cell` scope
+ * With `scope: cell` the first job is one array, and each later job is one array of a single task for each cell. It waits for
+ * that cell's task alone, so a slow cell delays no other cell. That takes 1 + M × (N - 1) calls.
+ * @param behindTail the first job waits for the end of the chain that is in the queue; with `scope: cell` each cell for its own
  */
-export function planOf(experiment: Experiment, places: Places, name: LaunchName = NEW, behindTail = false): Plan {
+export function planOf(experiment: Experiment, places: Places, name: LaunchName = FIRST_LAUNCH, behindTail = false): Plan {
   const { settings, cells } = experiment;
   const { firstJob } = name;
-  const all = arrayOf(cells.length, settings.maxConcurrentJobs);
+  const array = arrayOf(cells.length, settings.maxConcurrentJobs);
   const submissions: Submission[] = [];
-  for (let step = firstJob; step < firstJob + settings.chain.nJobs; step += 1) {
-    const first = step === firstJob;
-    if (settings.chain.scope === 'array' || (first && !behindTail)) {
-      const after = first ? (behindTail ? 'tail' : undefined) : submissions.length - 1;
-      submissions.push(submissionOf(experiment, places, name, step, all, after, undefined));
+  const add = (jobNumber: number, indexes: string, after: Submission['after'], cell: number | undefined) =>
+    submissions.push(submissionOf({ experiment, places, name, jobNumber, array: indexes, after, cell }));
+  for (let jobNumber = firstJob; jobNumber < firstJob + settings.chain.nJobs; jobNumber += 1) {
+    const isFirst = jobNumber === firstJob;
+    if (settings.chain.scope === 'array' || (isFirst && !behindTail)) {
+      add(jobNumber, array, isFirst ? (behindTail ? 'tail' : undefined) : submissions.length - 1, undefined);
       continue;
     }
-    const before = submissions.length - cells.length;
+    const firstOfPrevious = submissions.length - cells.length;
     for (const { number } of cells) {
-      // The step before is one array when it is the first of a new chain.
-      const after = first ? 'tail' : step === firstJob + 1 && !behindTail ? 0 : before + number;
-      submissions.push(submissionOf(experiment, places, name, step, String(number), after, number));
+      // The first job of a new chain is one array over all cells, so every cell waits for that one.
+      const after = isFirst ? 'tail' : jobNumber === firstJob + 1 && !behindTail ? 0 : firstOfPrevious + number;
+      add(jobNumber, String(number), after, number);
     }
   }
-  return { launch: name.launch, tag: launchTag(experiment.id, name), submissions };
+  return { launch: name.launch, tag: launchPrefix(experiment.id, name.launch, name.nonce), submissions };
 }
 
-/** Jobs are found by their name: it starts with the id, so that one look finds all of an experiment. */
-function launchTag(id: string, { launch, nonce }: LaunchName): string {
-  return `${id}.l${launch}-${nonce}`;
-}
-
-function submissionOf(
-  experiment: Experiment,
-  places: Places,
-  name: LaunchName,
-  step: number,
-  array: string,
-  after: Submission['after'],
-  cell: number | undefined,
-): Submission {
+function submissionOf({
+  experiment,
+  places,
+  name,
+  jobNumber,
+  array,
+  after,
+  cell,
+}: {
+  readonly experiment: Experiment;
+  readonly places: Places;
+  readonly name: LaunchName;
+  readonly jobNumber: number;
+  readonly array: string;
+  readonly after: Submission['after'];
+  readonly cell: number | undefined;
+}): Submission {
   const { settings } = experiment;
   const { chain } = settings;
-  const directory = experimentDirectory(places, experiment.id);
-  const tag = `${launchTag(experiment.id, name)}.s${step}${cell === undefined ? '' : `.c${cell}`}`;
+  const files = experimentFiles(places.workdir, experiment.id);
+  const tag = formatJobName({ experimentId: experiment.id, launch: name.launch, nonce: name.nonce, jobNumber, cell });
   const dependency = cell === undefined ? 'afterany:@' : `afterany:@_${cell}`;
   return {
-    jobNumber: step,
+    jobNumber,
     cell,
     after,
     tag,
     environment: {
       EXPERIMENT_ID: experiment.id,
-      EXPERIMENT_DIR: directory,
+      EXPERIMENT_DIR: files.directory,
       EXPERIMENT_COMMIT: experiment.commit,
-      CHAIN_STEP: String(step),
+      CHAIN_STEP: String(jobNumber),
       CHAIN_LENGTH: String(name.firstJob - 1 + chain.nJobs),
       CHAIN_LAUNCH: String(name.launch),
       CHAIN_STOP_AFTER: String(chain.stopAfterFailures),
@@ -116,10 +125,10 @@ function submissionOf(
       ...resourceArguments(experiment),
       `--job-name=${tag}`,
       ...(settings.slurm.has('comment') ? [] : [`--comment=${tag}`]),
-      // A % in the path is doubled, because sbatch replaces patterns in it (sbatch(1), FILENAME PATTERN).
-      `--output=${directory.replaceAll('%', '%%')}/logs/${step}_%A_%a.out`,
+      // sbatch replaces patterns that start with %, so a % in the path is doubled (sbatch(1), FILENAME PATTERN).
+      `--output=${files.logs.replaceAll('%', '%%')}/${jobNumber}_%A_%a.out`,
       '--open-mode=append',
-      `--chdir=${directory}/code`,
+      `--chdir=${files.code}`,
       ...(chain.warnBefore > 0 ? [`--signal=B:${chain.warnSignal}@${chain.warnBefore}`] : []),
       '--export=ALL',
       '--hold',
@@ -129,14 +138,14 @@ function submissionOf(
   };
 }
 
-/** `0-7%4`. */
+/** `0-7%4`: cells 0 to 7, four at a time. */
 function arrayOf(cells: number, atATime: number | undefined): string {
   const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
   return `0-${cells - 1}${throttle}`;
 }
 
-/** The experiment's own options, as they also go to `sbatch --test-only`. The jobs' name is the launcher's. */
-export function resourceArguments(experiment: Experiment): string[] {
+/** The experiment's own sbatch options. The job name is ours, because we find jobs by it. */
+function resourceArguments(experiment: Experiment): string[] {
   return [...experiment.settings.slurm]
     .filter(([name]) => name !== 'job-name')
     .map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));

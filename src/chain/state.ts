@@ -1,102 +1,108 @@
 import type { JournalLine } from './journal.ts';
+import type { AccountingRow, QueueRow, SlurmRows } from './slurm-rows.ts';
 
-/** A row of squeue. */
-export interface QueueRow {
-  /** Id of the array. */
-  readonly jobId: string;
-  readonly cells: readonly number[];
-  readonly state: string;
-  readonly reason: string;
-  /** Seconds since 1970. */
-  readonly start: number | undefined;
-  readonly node: string;
-  readonly dependency: string;
-  readonly name: string;
-}
+/** What became of one task: one cell in one job. Data only; src/report/words.ts has the words. */
+export type TaskState =
+  /** The job before it in the chain has not ended. */
+  | { readonly kind: 'waiting-for-job' }
+  /** The array already runs as many tasks as max_concurrent_jobs allows. */
+  | { readonly kind: 'waiting-for-throttle' }
+  /** Slurm has not started it yet. @see squeue(1), JOB REASON CODES */
+  | { readonly kind: 'pending'; readonly reason: string }
+  | { readonly kind: 'held'; readonly reason: string }
+  /** since: seconds since 1970 */
+  | { readonly kind: 'running'; readonly node: string; readonly since: number | undefined }
+  | { readonly kind: 'suspended'; readonly reason: string; readonly since: number | undefined }
+  | { readonly kind: 'finished' }
+  /** Training was complete already. */
+  | { readonly kind: 'nothing-to-do' }
+  | { readonly kind: 'time-limit' }
+  /** exit: the exit code; signal: a name such as KILL, or a number where only Slurm's accounting knows it */
+  | { readonly kind: 'failed'; readonly exit?: number; readonly signal?: string }
+  | { readonly kind: 'out-of-memory' }
+  | { readonly kind: 'preempted' }
+  | { readonly kind: 'node-failure' }
+  /** beforeRun: a signal came before the run began. */
+  | { readonly kind: 'cancelled'; readonly by?: string; readonly beforeRun?: true }
+  /** Training was complete before its turn came, so it was taken out of the queue. */
+  | { readonly kind: 'not-needed' }
+  /** The stop rule kept it from starting: too many failures, or the checkpoints vanished. */
+  | { readonly kind: 'stopped'; readonly why: 'failures' | 'vanished' }
+  /** Another job held the lock of the cell. */
+  | { readonly kind: 'cell-taken' }
+  | { readonly kind: 'unknown'; readonly why: UnknownReason };
 
-/** A row of sacct. */
-export interface AccountingRow {
-  readonly jobId: string;
-  readonly cells: readonly number[];
-  readonly name: string;
-  readonly state: string;
-  /** Who cancelled it. */
-  readonly by: string | undefined;
-  /** `exit:signal` */
-  readonly exit: string;
-  readonly start: number | undefined;
-  readonly end: number | undefined;
-  readonly node: string;
-}
+type UnknownReason =
+  | { readonly kind: 'no-answer' }
+  /** It left the queue, and no record says how it ended. */
+  | { readonly kind: 'no-record' }
+  /** Its journal has a start and no end. started: seconds since 1970 */
+  | { readonly kind: 'no-end'; readonly started: number; readonly host: string }
+  /** Slurm's accounting has a state that this version does not know. */
+  | { readonly kind: 'slurm-state'; readonly state: string };
 
-/** What became of one task: one step of one cell. */
-export interface TaskState {
-  readonly kind:
-    | 'waiting for the step before'
-    | 'waiting for other cells'
-    | 'waiting for resources'
-    | 'held'
-    | 'running'
-    | 'suspended'
-    | 'finished'
-    | 'nothing left to do'
-    | 'reached the time limit'
-    | 'failed'
-    | 'out of memory'
-    | 'preempted'
-    | 'lost its node'
-    | 'cancelled'
-    | 'not needed any more'
-    | 'stopped by the stop rule'
-    | 'found the cell taken'
-    | 'unknown';
-  /** Slurm's reason, an exit code, who cancelled it, why it is not known. Empty where there is nothing to add. */
-  readonly detail: string;
-  /** Seconds since 1970, of the start; only of what runs. */
-  readonly since: number | undefined;
-}
-
-/** Is this task still to come or under way? */
+/** Is this task still to come, or under way? */
 export function isAlive(state: TaskState): boolean {
   switch (state.kind) {
-    case 'waiting for the step before':
-    case 'waiting for other cells':
-    case 'waiting for resources':
+    case 'waiting-for-job':
+    case 'waiting-for-throttle':
+    case 'pending':
     case 'held':
     case 'running':
     case 'suspended':
       return true;
     case 'finished':
-    case 'nothing left to do':
-    case 'reached the time limit':
+    case 'nothing-to-do':
+    case 'time-limit':
     case 'failed':
-    case 'out of memory':
+    case 'out-of-memory':
     case 'preempted':
-    case 'lost its node':
+    case 'node-failure':
     case 'cancelled':
-    case 'not needed any more':
-    case 'stopped by the stop rule':
-    case 'found the cell taken':
+    case 'not-needed':
+    case 'stopped':
+    case 'cell-taken':
     case 'unknown':
       return false;
     default:
-      return state.kind satisfies never;
+      return state satisfies never;
   }
+}
+
+/** Has this task started and not ended? */
+export function isUnderWay(state: TaskState): boolean {
+  return state.kind === 'running' || state.kind === 'suspended';
 }
 
 /** Did this task end badly, so that its log is worth a look? */
 export function isFailure(state: TaskState): boolean {
-  return ['failed', 'out of memory', 'lost its node', 'stopped by the stop rule', 'found the cell taken'].includes(state.kind);
+  switch (state.kind) {
+    case 'failed':
+    case 'out-of-memory':
+    case 'node-failure':
+    case 'stopped':
+    case 'cell-taken':
+      return true;
+    case 'waiting-for-job':
+    case 'waiting-for-throttle':
+    case 'pending':
+    case 'held':
+    case 'running':
+    case 'suspended':
+    case 'finished':
+    case 'nothing-to-do':
+    case 'time-limit':
+    case 'preempted':
+    case 'cancelled':
+    case 'not-needed':
+    case 'unknown':
+      return false;
+    default:
+      return state satisfies never;
+  }
 }
 
-export interface SlurmRows {
-  /** undefined when squeue did not answer. */
-  readonly queue: readonly QueueRow[] | undefined;
-  /** undefined when sacct did not answer or keeps nothing. */
-  readonly accounting: readonly AccountingRow[] | undefined;
-}
-
-/** Looks the rows of one array up by cell. */
+/** The rows of one array, looked up by cell. */
 export interface ArrayRows {
   queue(cell: number): QueueRow | undefined;
   accounting(cell: number): AccountingRow | undefined;
@@ -104,51 +110,52 @@ export interface ArrayRows {
 }
 
 /**
- * The rows of one array. A row whose name is not this job's tag is another job: ids are used again after a while
- * (slurm.conf(5), MaxJobId).
+ * The rows of one array. A row with another job name is another job: Slurm uses ids again after a while (slurm.conf(5),
+ * MaxJobId).
  */
-export function rowsOfArray(records: SlurmRows, job: string, tag: string): ArrayRows {
-  const byCell = <T extends QueueRow | AccountingRow>(rows: readonly T[] | undefined) => {
+export function rowsOfArray(rows: SlurmRows, jobId: string, tag: string): ArrayRows {
+  const byCell = <T extends QueueRow | AccountingRow>(all: readonly T[] | undefined) => {
     const found = new Map<number, T>();
-    for (const row of rows ?? []) if (row.jobId === job && row.name === tag) for (const cell of row.cells) found.set(cell, row);
+    for (const row of all ?? []) if (row.jobId === jobId && row.name === tag) for (const cell of row.cells) found.set(cell, row);
     return found;
   };
-  const [queue, accounting] = [byCell(records.queue), byCell(records.accounting)];
+  const [queue, accounting] = [byCell(rows.queue), byCell(rows.accounting)];
   return {
     queue: (cell) => queue.get(cell),
     accounting: (cell) => accounting.get(cell),
-    queueAnswered: records.queue !== undefined,
+    queueAnswered: rows.queue !== undefined,
   };
 }
 
+/** Why a task was taken out of the queue, according to the ledger. */
+export type Cancellation = { readonly kind: 'not-needed' } | { readonly kind: 'by'; readonly who: string };
+
+const UNFINISHED_IN_ACCOUNTING: readonly string[] = ['PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED'];
+
 /**
- * @param journal of the cell, lines of this job only
- * @param cancelled who had this task cancelled, as the ledger knows it; `done` where training was complete
+ * The state of one task. The queue comes first, then accounting, then the journal.
+ * @param journal the lines of this cell and this job
+ * @param cancelled what the ledger knows about a cancellation of this task
  */
-export function taskState(records: ArrayRows, cell: number, journal: readonly JournalLine[], cancelled?: string): TaskState {
-  const queued = records.queue(cell);
+export function taskState(rows: ArrayRows, cell: number, journal: readonly JournalLine[], cancelled?: Cancellation): TaskState {
+  const queued = rows.queue(cell);
   if (queued !== undefined) return queuedState(queued);
   const last = journal.at(-1);
-  // Slurm only knows the account, and of single tasks of a waiting array not even that they were there.
-  if (cancelled !== undefined && (last === undefined || last.event === 'start' || last.event === 'left' || last.event === 'end')) {
-    const account = records.accounting(cell);
-    if (account === undefined || account.state === 'CANCELLED' || account.state === 'PENDING') {
-      return cancelled === 'done' ? known('not needed any more') : known('cancelled', `by ${cancelled}`);
+  const accounting = rows.accounting(cell);
+  // Slurm only knows which account cancelled a task. It forgets single tasks of an array that was still waiting.
+  if (cancelled !== undefined && last?.event !== 'done' && last?.event !== 'stopped') {
+    if (accounting === undefined || accounting.state === 'CANCELLED' || accounting.state === 'PENDING') {
+      return cancelled.kind === 'not-needed' ? { kind: 'not-needed' } : { kind: 'cancelled', by: cancelled.who };
     }
   }
-  const account = records.accounting(cell);
-  if (account !== undefined && !['PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED'].includes(account.state)) return endedState(account, last);
+  if (accounting !== undefined && !UNFINISHED_IN_ACCOUNTING.includes(accounting.state)) return endedState(accounting, last);
   if (last !== undefined && last.event !== 'start') return journaledState(last);
-  if (!records.queueAnswered) return known('unknown', 'squeue did not answer');
-  if (last !== undefined) return known('unknown', `started ${last.time} on ${last.host}, and nothing says how it ended`);
-  return known('unknown', 'it left the queue and nothing says how it ended');
+  if (!rows.queueAnswered) return { kind: 'unknown', why: { kind: 'no-answer' } };
+  if (last !== undefined) return { kind: 'unknown', why: { kind: 'no-end', started: last.time, host: last.host } };
+  return { kind: 'unknown', why: { kind: 'no-record' } };
 }
 
-function known(kind: TaskState['kind'], detail = '', since?: number): TaskState {
-  return { kind, detail, since };
-}
-
-/** Job state codes and reasons are those of squeue(1). */
+/** Job states and reasons are those of squeue(1). */
 function queuedState({ state, reason, start, node }: QueueRow): TaskState {
   switch (state) {
     case 'RUNNING':
@@ -156,122 +163,74 @@ function queuedState({ state, reason, start, node }: QueueRow): TaskState {
     case 'CONFIGURING':
     case 'STAGE_OUT':
     case 'SIGNALING':
-      return known('running', node, start);
+      return { kind: 'running', node, since: start };
     case 'SUSPENDED':
     case 'STOPPED':
-      return known('suspended', reason === 'None' ? '' : reason, start);
+      return { kind: 'suspended', reason, since: start };
+    case 'REQUEUE_HOLD':
+    case 'SPECIAL_EXIT':
+      return { kind: 'held', reason };
     case 'PENDING':
     case 'REQUEUED':
-    case 'REQUEUE_HOLD':
     case 'RESIZING':
-    case 'SPECIAL_EXIT':
-      if (/^Dependency$/.test(reason)) return known('waiting for the step before');
-      if (reason === 'DependencyNeverSatisfied') return known('held', 'its dependency can never be satisfied');
-      if (/Held|HOLD|launch failed/i.test(reason) || state === 'REQUEUE_HOLD' || state === 'SPECIAL_EXIT')
-        return known('held', reasonWords(reason));
-      if (reason === 'JobArrayTaskLimit') return known('waiting for other cells', 'max_concurrent_jobs');
-      return known('waiting for resources', reasonWords(reason));
+      if (reason === 'Dependency') return { kind: 'waiting-for-job' };
+      if (reason === 'DependencyNeverSatisfied' || /Held|HOLD|launch failed/i.test(reason)) return { kind: 'held', reason };
+      if (reason === 'JobArrayTaskLimit') return { kind: 'waiting-for-throttle' };
+      return { kind: 'pending', reason };
     default:
-      // Just ended, and still shown for a moment (slurm.conf(5), MinJobAge).
+      // squeue shows a job for a moment after its end (slurm.conf(5), MinJobAge).
       return endedState({ state, by: undefined, exit: '' }, undefined);
   }
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  JobHeldUser: 'by its owner or by a launch that was cut short; launching again settles it',
-  JobHeldAdmin: 'by an administrator',
-  BeginTime: 'it may not begin yet; after a requeue that is two minutes',
-  Priority: 'others come first',
-  Resources: 'nothing is free',
-  None: '',
-};
-
-function reasonWords(reason: string): string {
-  const words = REASONS[reason];
-  return words === undefined ? reason : words === '' ? '' : `${reason}: ${words}`;
-}
+/** The exit code with which job.sh leaves when another job holds the cell. */
+const CELL_TAKEN = 75;
 
 function endedState({ state, by, exit }: Pick<AccountingRow, 'state' | 'by' | 'exit'>, last: JournalLine | undefined): TaskState {
   switch (state) {
     case 'COMPLETED':
-      return last?.event === 'done' ? known('nothing left to do') : known('finished');
+      return last?.event === 'done' ? { kind: 'nothing-to-do' } : { kind: 'finished' };
     case 'TIMEOUT':
     case 'DEADLINE':
-      return known('reached the time limit');
+      return { kind: 'time-limit' };
     case 'OUT_OF_MEMORY':
-      return known('out of memory');
+      return { kind: 'out-of-memory' };
     case 'PREEMPTED':
-      return known('preempted');
+      return { kind: 'preempted' };
     case 'NODE_FAIL':
     case 'BOOT_FAIL':
-      return known('lost its node');
+      return { kind: 'node-failure' };
     case 'CANCELLED':
-      return known('cancelled', by === undefined ? '' : `by ${by}`);
+      return by === undefined ? { kind: 'cancelled' } : { kind: 'cancelled', by };
     case 'FAILED': {
       if (last?.event === 'stopped') return journaledState(last);
-      const [code = '', signal = ''] = exit.split(':');
-      if (code === '75') return known('found the cell taken', 'another job holds it');
-      if (code === '0' && signal !== '' && signal !== '0') return known('failed', `signal ${signal}`);
-      return known('failed', code === '' ? '' : `exit code ${code}`);
+      const [code, signal] = exit.split(':').map(Number);
+      // With an `end` line in the journal, the code is the one of the user's program.
+      if (code === CELL_TAKEN && last?.event !== 'end') return { kind: 'cell-taken' };
+      if (code === 0 && signal) return { kind: 'failed', signal: String(signal) };
+      return code === undefined || exit === '' ? { kind: 'failed' } : { kind: 'failed', exit: code };
     }
     default:
-      return known('unknown', `Slurm says ${state}`);
+      return { kind: 'unknown', why: { kind: 'slurm-state', state } };
   }
 }
 
 function journaledState(line: JournalLine): TaskState {
   switch (line.event) {
     case 'done':
-      return known('nothing left to do');
+      return { kind: 'nothing-to-do' };
     case 'stopped':
-      return known(
-        'stopped by the stop rule',
-        line.why === 'vanished' ? 'its checkpoints are gone' : 'too many failures without a new checkpoint',
-      );
+      return { kind: 'stopped', why: line.why };
     case 'left':
-      return known('cancelled', 'before its run began');
+      return { kind: 'cancelled', beforeRun: true };
     case 'end':
-      if (line.exit === 0) return known('finished');
-      // Of a time limit and of scancel the job only sees the signal.
-      return known('failed', line.signal === undefined ? `exit code ${line.exit ?? '?'}` : `signal ${line.signal}`);
+      if (line.exit === 0) return { kind: 'finished' };
+      // After a time limit or scancel the job itself only sees the signal.
+      if (line.signal !== undefined) return { kind: 'failed', signal: line.signal };
+      return line.exit === undefined ? { kind: 'failed' } : { kind: 'failed', exit: line.exit };
     case 'start':
-      return known('unknown', 'nothing says how it ended');
+      return { kind: 'unknown', why: { kind: 'no-end', started: line.time, host: line.host } };
     default:
-      return line.event satisfies never;
+      return line satisfies never;
   }
-}
-
-/** Plain words for a state. @param now seconds since 1970, for how long it has been running */
-export function stateWords({ kind, detail, since }: TaskState, now: number): string {
-  const long = since !== undefined && kind === 'running' ? ` for ${durationWords(Math.max(0, now - since))}` : '';
-  switch (kind) {
-    case 'running':
-      return `running${long}${detail === '' ? '' : ` on ${detail}`}`;
-    case 'unknown':
-      return `not known: ${detail}`;
-    case 'failed':
-      return detail === '' ? 'failed' : `failed, ${detail}`;
-    case 'cancelled':
-      return detail === '' ? 'cancelled' : `cancelled ${detail}`;
-    default:
-      return detail === '' ? kind : `${kind} (${detail})`;
-  }
-}
-
-/** `3 d 4 h`, `2 h 5 min`, `40 s`: the two largest units. */
-export function durationWords(seconds: number): string {
-  const whole = Math.round(seconds);
-  const parts: [number, string][] = [
-    [Math.floor(whole / 86_400), 'd'],
-    [Math.floor((whole % 86_400) / 3600), 'h'],
-    [Math.floor((whole % 3600) / 60), 'min'],
-    [whole % 60, 's'],
-  ];
-  const first = parts.findIndex(([value]) => value > 0);
-  if (first < 0) return '0 s';
-  return parts
-    .slice(first, first + (first >= 2 ? 1 : 2))
-    .filter(([value]) => value > 0)
-    .map(([value, unit]) => `${value} ${unit}`)
-    .join(' ');
 }

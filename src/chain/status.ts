@@ -1,219 +1,222 @@
 import { secondsOfTime } from './cost.ts';
-import type { JournalLine } from './journal.ts';
+import type { JournalLine, StartLine } from './journal.ts';
+import { logName } from './layout.ts';
 import type { Manifest } from './manifest.ts';
-import { isAlive, isFailure, rowsOfArray, type SlurmRows, stateWords, type TaskState, taskState } from './state.ts';
+import type { SlurmRows } from './slurm-rows.ts';
+import { type Cancellation, isAlive, isFailure, isUnderWay, rowsOfArray, type TaskState, taskState } from './state.ts';
 
-/** A step that was let go, as the ledger has it. */
+/** A job of the chain that was released, according to the ledger. */
 export interface ReleasedJob {
   readonly jobNumber: number;
-  /** undefined: an array over all cells. */
+  /** undefined for an array over all cells. */
   readonly cell: number | undefined;
   readonly jobId: string;
-  /** Ids with commas between. */
-  readonly after: string | undefined;
+  /** Ids of the jobs that it waits for. */
+  readonly after: readonly string[];
+  /** Its job name. */
   readonly tag: string;
 }
 
 export interface JobStatus extends Omit<ReleasedJob, 'tag'> {
-  /** How many tasks are in which state, in plain words. */
-  readonly tasks: readonly { readonly words: string; readonly count: number }[];
+  /** How many tasks are in which state. Of tasks that run, node and start are left out. */
+  readonly tasks: readonly { readonly state: TaskState; readonly count: number }[];
   readonly alive: boolean;
 }
 
 export interface CellStatus {
   readonly number: number;
+  /** Name of the newest complete checkpoint. */
   readonly newest: string | undefined;
-  /** Training steps done. */
+  /** Training steps. */
   readonly stepsDone: number;
   readonly nSteps: number | undefined;
   readonly complete: boolean;
-  /** What its newest task that is or was more than waiting is doing. */
-  readonly words: string;
+  /** The task that says most about the cell: the one that runs, else the one that failed, else the next or the last one. */
+  readonly current: { readonly jobNumber: number; readonly state: TaskState } | undefined;
+  /** `current` failed, and after it the stop rule ended the later jobs. */
+  readonly stoppedLater: boolean;
   readonly failed: boolean;
-  /** Name of the log that says most: of the last task that failed, else of the last one that ran. */
+  /** Name of the log to read: of the last task that failed, else of the last one that ran. */
   readonly log: string | undefined;
-  /** Seconds of training that are left at the pace of the last task; undefined where there is nothing to go by. */
+  /** Seconds of training that are left at the pace of the last task; undefined without a pace. */
   readonly secondsLeft: number | undefined;
-  /** Steps that lack until training is complete, at that pace; 0 when those in the queue are enough. */
+  /** How many more jobs it needs at that pace than are in the queue; undefined without a pace or a time limit. */
   readonly jobsShort: number | undefined;
 }
 
 /** What a chain is doing. Plain JSON. */
 export interface ChainStatus {
   /**
-   * running: a task runs. waiting: the next one waits. complete: every cell is done. ended: nothing is in the queue and
-   * training is not complete. failed: ended, and the last tasks went wrong. unknown: the queue could not be asked.
+   * running: a task runs. waiting: the next one waits. complete: every cell is complete. ended: nothing is in the queue, and
+   * training is not complete. failed: ended, and the last task of a cell failed. unknown: squeue did not answer.
    */
   readonly state: 'running' | 'waiting' | 'complete' | 'ended' | 'failed' | 'unknown';
-  readonly headline: string;
+  /** Numbers of the first and the last job that run; undefined when none does. */
+  readonly running: { readonly first: number; readonly last: number } | undefined;
+  /** The task that comes next, when none runs. */
+  readonly next: { readonly jobNumber: number; readonly state: TaskState } | undefined;
   /** Seconds since 1970, by the cluster's clock. */
   readonly at: number;
   readonly jobs: readonly JobStatus[];
   readonly cells: readonly CellStatus[];
-  /** Steps by which the chain is too short for its slowest cell, as far as that can be told. */
+  /** The number of the last job that was queued. */
+  readonly lastJob: number;
+  /** The number of the last job that was asked for; more than `lastJob` when Slurm had no room. */
+  readonly wantedJobs: number;
+  /** How many more jobs the slowest cell needs, as far as that can be told. */
   readonly extendBy: number;
-  /** Steps that were asked for and never queued. */
-  readonly missingJobs: number;
+}
+
+/** How far a cell is, by what is in its directory. */
+export interface CellOnDisk {
+  readonly newest: string | undefined;
+  readonly newestStep: number | undefined;
+  /** When the newest checkpoint was written. Seconds since 1970. */
+  readonly savedAt: number | undefined;
+  /** There is a file COMPLETE. */
+  readonly completeFile: boolean;
 }
 
 export interface StatusSource {
   readonly manifest: Manifest;
   readonly jobs: readonly ReleasedJob[];
-  /** Who had a job `<id>` or a task `<id>_<cell>` cancelled. */
-  readonly cancelled: ReadonlyMap<string, string>;
+  /** What the ledger says about cancelled jobs `<id>` and tasks `<id>_<cell>`. */
+  readonly cancelled: ReadonlyMap<string, Cancellation>;
   readonly journals: ReadonlyMap<number, readonly JournalLine[]>;
-  readonly cells: ReadonlyMap<
-    number,
-    {
-      readonly newest: string | undefined;
-      readonly newestStep: number | undefined;
-      readonly savedAt: number | undefined;
-      readonly completeFile: boolean;
-    }
-  >;
+  readonly cells: ReadonlyMap<number, CellOnDisk>;
   readonly slurm: SlurmRows;
   /** Seconds since 1970, by the cluster's clock. */
   readonly now: number;
 }
 
+/** One task of a cell. */
 interface CellTask {
   readonly job: ReleasedJob;
   readonly state: TaskState;
-  /** Did it get as far as the journal? */
+  /** Does the journal know it? */
   readonly ran: boolean;
 }
 
-/** Puts together what ledger, queue, accounting, journals and checkpoints say. Pure. */
+/** Combines what ledger, queue, accounting, journals and checkpoints say. Pure. */
 export function statusOf(source: StatusSource): ChainStatus {
-  const { manifest, now, slurm } = source;
+  const { manifest, slurm } = source;
   const numbers = manifest.cells.map((cell) => cell.cell);
-  const arrays = source.jobs.toSorted((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0));
-  const steps: JobStatus[] = [];
-  const tasks = new Map<number, CellTask[]>(numbers.map((number) => [number, []]));
-  const journalOf = new Map(
-    numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.jobId)] as const),
-  );
-  for (const array of arrays) {
-    const rows = rowsOfArray(slurm, array.jobId, array.tag);
-    const counts = new Map<string, number>();
-    let alive = false;
-    for (const number of array.cell === undefined ? numbers : [array.cell]) {
-      const journal = journalOf.get(number)?.get(array.jobId) ?? [];
-      const by = source.cancelled.get(array.jobId) ?? source.cancelled.get(`${array.jobId}_${number}`);
-      const state = taskState(rows, number, journal, by);
-      tasks.get(number)?.push({ job: array, state, ran: journal.length > 0 });
-      const words = state.kind === 'running' ? 'running' : stateWords(state, now);
-      counts.set(words, (counts.get(words) ?? 0) + 1);
-      alive ||= isAlive(state);
-    }
-    const { tag: _, ...rest } = array;
-    steps.push({ ...rest, tasks: [...counts].map(([words, count]) => ({ words, count })), alive });
-  }
-  const anyAlive = [...tasks.values()].flat().some(({ state }) => isAlive(state));
-  const cells = numbers.map((number) => cellStatus(source, number, tasks.get(number) ?? [], anyAlive));
-  const wanted = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
-  const last = Math.max(0, ...arrays.map((array) => array.jobNumber));
-  const states = [...tasks.values()].flat();
-  const unfinished = cells.filter((cell) => !cell.complete);
-  const running = states.filter(({ state }) => state.kind === 'running' || state.kind === 'suspended');
-  const queued = states.filter(({ state }) => isAlive(state));
-  const of = wanted > last ? `${last} (${wanted} were asked for)` : String(last);
-  const basis = {
-    at: now,
-    jobs: steps,
-    cells,
-    extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
-    missingJobs: last > 0 ? Math.max(0, wanted - last) : 0,
+  const { jobs, tasksByCell } = tasksOf(source, numbers);
+  const tasks = [...tasksByCell.values()].flat();
+  const anyAlive = tasks.some(({ state }) => isAlive(state));
+  const cells = numbers.map((number) => cellStatus(source, number, tasksByCell.get(number) ?? [], anyAlive));
+  const underWay = tasks.filter(({ state }) => isUnderWay(state)).map(({ job }) => job.jobNumber);
+  const [next] = tasks.filter(({ state }) => isAlive(state)).sort((a, b) => a.job.jobNumber - b.job.jobNumber);
+  const lastJob = Math.max(0, ...jobs.map((job) => job.jobNumber));
+  const state = (): ChainStatus['state'] => {
+    if (cells.length > 0 && cells.every((cell) => cell.complete)) return 'complete';
+    if (underWay.length > 0) return 'running';
+    if (next !== undefined) return 'waiting';
+    if (slurm.queue === undefined) return 'unknown';
+    return cells.some((cell) => cell.failed) ? 'failed' : 'ended';
   };
-  if (unfinished.length === 0 && cells.length > 0) return { ...basis, state: 'complete', headline: 'complete: every cell is done' };
-  if (running.length > 0) {
-    const at = running.map(({ job }) => job.jobNumber);
-    const [low, high] = [Math.min(...at), Math.max(...at)];
-    return { ...basis, state: 'running', headline: `running, ${low === high ? `step ${low}` : `steps ${low} to ${high}`} of ${of}` };
-  }
-  const [next] = queued.toSorted((a, b) => a.job.jobNumber - b.job.jobNumber);
-  if (next !== undefined)
-    return { ...basis, state: 'waiting', headline: `step ${next.job.jobNumber} of ${of}: ${stateWords(next.state, now)}` };
-  if (slurm.queue === undefined) return { ...basis, state: 'unknown', headline: 'squeue does not answer, so what runs is not known' };
-  const done = `${cells.length - unfinished.length} of ${cells.length} cells complete`;
-  const failed = unfinished.find((cell) => cell.failed);
-  return failed
-    ? {
-        ...basis,
-        state: 'failed',
-        headline: `failed, ${failed.words.replace(': failed, ', ': ')}. Nothing is in the queue any more, ${done}`,
-      }
-    : { ...basis, state: 'ended', headline: `ended before training was complete: nothing is in the queue, ${done}` };
+  return {
+    state: state(),
+    running: underWay.length === 0 ? undefined : { first: Math.min(...underWay), last: Math.max(...underWay) },
+    next: underWay.length > 0 || next === undefined ? undefined : { jobNumber: next.job.jobNumber, state: next.state },
+    at: source.now,
+    jobs,
+    cells,
+    lastJob,
+    wantedJobs: Math.max(lastJob, ...manifest.launches.flatMap((launch) => launch.steps)),
+    extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
+  };
 }
 
-/** @param anyAlive whether anything of the chain is still to come */
+function tasksOf(
+  source: StatusSource,
+  numbers: readonly number[],
+): { readonly jobs: readonly JobStatus[]; readonly tasksByCell: ReadonlyMap<number, readonly CellTask[]> } {
+  const tasksByCell = new Map<number, CellTask[]>(numbers.map((number) => [number, []]));
+  const journals = new Map(
+    numbers.map((number) => [number, Map.groupBy(source.journals.get(number) ?? [], (line) => line.jobId)] as const),
+  );
+  const jobs = source.jobs
+    .toSorted((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0))
+    .map((job): JobStatus => {
+      const rows = rowsOfArray(source.slurm, job.jobId, job.tag);
+      const counts = new Map<string, { state: TaskState; count: number }>();
+      let alive = false;
+      for (const number of job.cell === undefined ? numbers : [job.cell]) {
+        const journal = journals.get(number)?.get(job.jobId) ?? [];
+        const cancelled = source.cancelled.get(job.jobId) ?? source.cancelled.get(`${job.jobId}_${number}`);
+        const state = taskState(rows, number, journal, cancelled);
+        tasksByCell.get(number)?.push({ job, state, ran: journal.length > 0 });
+        const counted: TaskState = state.kind === 'running' ? { kind: 'running', node: '', since: undefined } : state;
+        const key = JSON.stringify(counted);
+        counts.set(key, { state: counted, count: (counts.get(key)?.count ?? 0) + 1 });
+        alive ||= isAlive(state);
+      }
+      const { tag: _, ...rest } = job;
+      return { ...rest, tasks: [...counts.values()], alive };
+    });
+  return { jobs, tasksByCell };
+}
+
+/** @param anyAlive whether any task of the chain is still to come */
 function cellStatus(source: StatusSource, number: number, tasks: readonly CellTask[], anyAlive: boolean): CellStatus {
   const { manifest, now } = source;
   const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
   const onDisk = source.cells.get(number);
-  const journal = source.journals.get(number) ?? [];
-  const done = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
-  const complete = onDisk?.completeFile === true || (nSteps !== undefined && done >= nSteps);
-  const begun = tasks.filter(({ state }) => !isAlive(state) || state.kind === 'running' || state.kind === 'suspended');
-  // Once it is done, what later steps found is of no interest.
+  const stepsDone = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
+  const complete = onDisk?.completeFile === true || (nSteps !== undefined && stepsDone >= nSteps);
+  const begun = tasks.filter(({ state }) => !isAlive(state) || isUnderWay(state));
+  // Once a cell is complete, later tasks only find that there is nothing to do.
   const last =
-    begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing left to do') ??
+    begun.findLast(({ state, ran }) => (ran || isFailure(state)) && state.kind !== 'nothing-to-do') ??
     (complete ? undefined : begun.at(-1));
   const running = begun.find(({ state }) => isAlive(state));
   const next = tasks.find(({ state }) => isAlive(state));
   const failed = !complete && last !== undefined && isFailure(last.state);
-  const current = running ?? (failed ? last : (next ?? last));
-  // Why a task was not started is in the log of the one before, which failed.
-  const told = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped by the stop rule') ?? last;
-  // The cause, not what followed from it.
-  const shown = failed && running === undefined ? (told ?? current) : current;
-  const pace = stepsPerSecond(source, number, journal, tasks);
-  // A cell that was taken out of a chain that goes on is not waited for.
-  const out = anyAlive && next === undefined;
-  const left = nSteps === undefined || pace === undefined || complete || out ? undefined : (nSteps - done) / pace;
+  // A task that the stop rule ended is only the consequence. The cause is in the log of the task that failed before it.
+  const cause = begun.findLast(({ state }) => isFailure(state) && state.kind !== 'stopped') ?? last;
+  const current = running ?? (failed ? (cause ?? last) : (next ?? last));
+  const pace = stepsPerSecond(source, number, tasks);
+  // A cell that was taken out of a chain that goes on has no time left to wait for.
+  const takenOut = anyAlive && next === undefined;
+  const secondsLeft =
+    nSteps === undefined || pace === undefined || complete || takenOut ? undefined : Math.max(0, nSteps - stepsDone) / pace;
   return {
     number,
     newest: onDisk?.newest,
-    stepsDone: done,
+    stepsDone,
     nSteps,
     complete,
-    words: complete
-      ? 'complete'
-      : shown === undefined
-        ? 'nothing was queued'
-        : `step ${shown.job.jobNumber}: ${stateWords(shown.state, now)}${last !== shown && last?.state.kind === 'stopped by the stop rule' ? '; the stop rule ended the later ones' : ''}`,
+    current: current && { jobNumber: current.job.jobNumber, state: current.state },
+    stoppedLater: failed && last !== current && last?.state.kind === 'stopped',
     failed,
-    log: told === undefined ? undefined : `${told.job.jobNumber}_${told.job.jobId}_${number}.out`,
-    secondsLeft: left,
-    jobsShort: left === undefined ? undefined : jobsShort(manifest, left, tasks, now),
+    log: cause && logName(cause.job.jobNumber, cause.job.jobId, number),
+    secondsLeft,
+    jobsShort: secondsLeft === undefined ? undefined : jobsShort(manifest, secondsLeft, tasks, now),
   };
 }
 
 /**
- * Training steps a second, of the last task that got anywhere and the one that runs together: a task that has only just
- * resumed says little by itself, because loading took most of its time.
+ * Training steps per second, over the task that runs and the last one that saved something. A task that has just resumed
+ * says little by itself, because loading took most of its time.
  */
-function stepsPerSecond(
-  { cells, manifest, now }: StatusSource,
-  number: number,
-  journal: readonly JournalLine[],
-  tasks: readonly CellTask[],
-): number | undefined {
-  const last = journal.at(-1);
+function stepsPerSecond({ cells, manifest, journals, now }: StatusSource, number: number, tasks: readonly CellTask[]): number | undefined {
+  const journal = journals.get(number) ?? [];
   const onDisk = cells.get(number);
   const { offset } = manifest.checkpoints;
+  const firstStep = (start: StartLine | undefined) =>
+    start?.resumeStep === undefined || start.resumeStep < 0 ? 0 : start.resumeStep + offset;
   let sum = { gained: 0, seconds: 0 };
-  const first = (resumed: number | undefined) => (resumed === undefined || resumed < 0 ? 0 : resumed + offset);
+  const last = journal.at(-1);
   if (last?.event === 'start' && tasks.some(({ state }) => state.kind === 'running')) {
-    const [step, savedAt] = [onDisk?.newestStep, onDisk?.savedAt];
-    const gained = step === undefined ? 0 : step + offset - first(last.resumeStep);
-    const seconds = Math.min(savedAt ?? now, now) - Date.parse(last.time) / 1000;
+    const gained = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + offset - firstStep(last);
+    const seconds = Math.min(onDisk?.savedAt ?? now, now) - last.time;
     if (gained > 0 && seconds > 0) sum = { gained, seconds };
   }
   for (const [index, line] of [...journal.entries()].reverse()) {
     if (line.event !== 'end' || !line.newCheckpoint || !line.seconds || line.newestStep === undefined) continue;
     const start = journal.slice(0, index).findLast((other) => other.event === 'start');
-    const gained = line.newestStep + offset - first(start?.resumeStep);
+    const gained = line.newestStep + offset - firstStep(start);
     if (gained <= 0) continue;
     sum = { gained: sum.gained + gained, seconds: sum.seconds + line.seconds };
     break;
@@ -221,7 +224,7 @@ function stepsPerSecond(
   return sum.seconds > 0 ? sum.gained / sum.seconds : undefined;
 }
 
-/** How many more tasks of a whole time limit each it takes beyond those that run or wait. */
+/** How many more tasks of a whole time limit a cell needs beyond those that run or wait. */
 function jobsShort(manifest: Manifest, secondsLeft: number, tasks: readonly CellTask[], now: number): number | undefined {
   const time = manifest.slurm.find(([name]) => name === 'time')?.[1];
   const limit = typeof time === 'string' ? secondsOfTime(time) : undefined;

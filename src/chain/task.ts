@@ -1,29 +1,29 @@
 import { quote } from '../base/shell-quote.ts';
 import type { Experiment } from '../experiment/experiment.ts';
+import type { CheckpointNames } from './manifest.ts';
 
-/** A small file that is staged beside the cell configs. */
+/** A small file that is staged in the experiment's directory. */
 export interface StagedFile {
   readonly path: string;
   readonly content: string;
-  readonly executable?: boolean;
 }
 
 /**
- * The files of an experiment that do not come from the commit: one config per cell, run.sh with the user's commands, and
- * task.env with what job.sh has to know. Same experiment, same bytes: nothing in them depends on the launch.
- * @param save `{save.path}`, expanded on the cluster
+ * The files of an experiment that are computed from the commit: one config per cell, run.sh with the user's commands, and
+ * task.env with what job.sh has to know. Nothing in them depends on the launch, so the same experiment gives the same bytes.
+ * @param savePath `{save.path}`, expanded on the cluster
  */
-export function filesOf(experiment: Experiment, save: string): StagedFile[] {
+export function filesOf(experiment: Experiment, savePath: string): StagedFile[] {
   return [
     ...experiment.cells.map((cell) => ({ path: `configs/config_${cell.number}.yaml`, content: cell.config() })),
     { path: 'run.sh', content: runScript(experiment) },
-    { path: 'task.env', content: taskEnvironment(experiment, save) },
+    { path: 'task.env', content: taskVariables(experiment, savePath) },
   ];
 }
 
 /**
- * setup, then run, in one shell with -e and pipefail, as a step of GitHub Actions has them. The traps keep this shell alive
- * so that the command it waits for gets the signal and has time to save; a signal during setup ends it.
+ * `setup`, then `run`, in one shell with -e and pipefail, like a `run` step of GitHub Actions. The traps keep this shell alive,
+ * so that the command it waits for gets the signal and has time to save. A signal during `setup` ends the shell.
  */
 function runScript(experiment: Experiment): string {
   const { setup, run, env, wandb } = experiment.settings;
@@ -49,10 +49,10 @@ function runScript(experiment: Experiment): string {
   ].join('\n');
 }
 
-function taskEnvironment(experiment: Experiment, save: string): string {
+function taskVariables(experiment: Experiment, savePath: string): string {
   const { settings, cells } = experiment;
   return [
-    `SAVE_PATH=${quote(save)}`,
+    `SAVE_PATH=${quote(savePath)}`,
     `SAVE_PREFIX=${quote(settings.save.prefix)}`,
     `SAVE_OFFSET=${settings.save.step === 'index' ? 1 : 0}`,
     `SAVE_COMPLETE=${quote(settings.save.complete ?? '')}`,
@@ -61,7 +61,12 @@ function taskEnvironment(experiment: Experiment, save: string): string {
   ].join('\n');
 }
 
-/** Secrets as assignments for run.sh to source; written to a file that only the account can read. */
+/** The settings by which src/runtime/checkpoints.sh recognises checkpoints, as NAME=VALUE arguments of a shell function. */
+export function checkpointArguments({ prefix, complete }: CheckpointNames): string[] {
+  return [`SAVE_PREFIX=${prefix}`, `SAVE_COMPLETE=${complete}`];
+}
+
+/** Secrets as assignments that run.sh reads. They go into a file that only the account can read. */
 export function secretAssignments(secrets: ReadonlyMap<string, string>): string {
   return [...secrets].map(([name, value]) => `${name}=${quote(value)}\n`).join('');
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 
-// The bundler turns each of these into a file beside the bundle; the form `new URL('…', import.meta.url)` is what it looks for.
+// The bundler looks for `new URL('…', import.meta.url)` and copies each of these files beside the bundle.
 const read = (url: URL) => readFileSync(url, 'utf8');
 
-/** The shell that runs on the cluster, by name. */
+/** The shell code that runs on the cluster, by file name. */
 export const RUNTIME = {
   frame: read(new URL('../runtime/frame.sh', import.meta.url)),
   lock: read(new URL('../runtime/lock.sh', import.meta.url)),
@@ -16,5 +16,9 @@ export const RUNTIME = {
   survey: read(new URL('../runtime/survey.sh', import.meta.url)),
   audit: read(new URL('../runtime/audit.sh', import.meta.url)),
   journal: read(new URL('../runtime/journal.sh', import.meta.url)),
+  layout: read(new URL('../runtime/layout.sh', import.meta.url)),
+  'job-name': read(new URL('../runtime/job-name.sh', import.meta.url)),
+  queue: read(new URL('../runtime/queue.sh', import.meta.url)),
+  ledger: read(new URL('../runtime/ledger.sh', import.meta.url)),
   job: read(new URL('../runtime/job.sh', import.meta.url)),
 } as const;

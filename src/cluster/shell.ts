@@ -1,65 +1,72 @@
 import { randomBytes } from 'node:crypto';
 import { PassThrough, type Readable } from 'node:stream';
-import { Problem } from '../base/problem.ts';
+import { messageOf, Problem } from '../base/problem.ts';
 import { quote } from '../base/shell-quote.ts';
-import type { Connection } from './connection.ts';
+import { type Answer, Answers, type AnswerTable, decodeAnswer, type RawAnswer } from './answers.ts';
+import type { Login } from './login.ts';
 import { RUNTIME } from './runtime.ts';
 
-/** One answer line: its key and its values. */
-export interface Answer {
-  readonly key: string;
-  readonly values: readonly string[];
+/** A shell program: pieces of src/runtime, and what they answer. */
+export interface Program<Table extends AnswerTable> {
+  /** Pieces of src/runtime in the order in which they are read, after frame.sh. */
+  readonly parts: readonly (keyof typeof RUNTIME)[];
+  readonly answers: Table;
 }
 
-export interface Program {
+/** The answers of frame.sh, which every program has. */
+export const FRAME_ANSWERS = { problem: ['what', 'details…'] } as const satisfies AnswerTable;
+
+export interface Run {
   /** What it does, for messages: "staging the code". */
   readonly purpose: string;
-  /** Pieces of src/runtime that it needs beside frame.sh. */
-  readonly parts: readonly (keyof typeof RUNTIME)[];
-  /** Calls of their functions; every value quoted. */
+  /** Calls of the program's functions, made by `call`. */
   readonly calls: readonly string[];
-  /** Run before anything else in the login environment, such as `module load slurm`. */
-  readonly prelude: string;
-  /** Comes to the program on descriptor 3. Kept open and empty when there is none. */
+  /** The program reads it from descriptor 3. Without data, the descriptor stays open and empty. */
   readonly data?: Readable;
+  /** Seconds after which the outcome counts as unknown. */
   readonly deadlineSeconds: number;
-  readonly onAnswer?: (answer: Answer) => void;
-  /** Ends descriptor 3, which tells a program that watches it that nobody is there any more. */
+  /** When it fires, descriptor 3 ends. That tells a program that watches it that nobody waits for it any more. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** What came back from a program that ran to its end. */
-export interface Reply {
-  readonly answers: readonly Answer[];
+export interface Reply<Table extends AnswerTable> {
+  readonly answers: Answers<Table>;
   /** The exit status of the program. */
   readonly status: number;
-  /** The last of what it and the commands in it said on stderr. */
+  /** The end of its stderr. */
   readonly stderr: string;
 }
 
-/** Nobody knows how the program ended: it may have done all, some or none of its work. */
+/** The outcome is not known: the program may have done all, some or none of its work. */
 export class Unknown extends Problem {}
 
 const STDERR_KEPT = 8_000;
 const LONGEST_LINE = 32_000_000;
 
 /**
- * Runs a program of src/runtime on the login node with bash, whatever the account's login shell is, in the environment of a
- * login shell. The program goes over stdin, so that no value in it is ever in an argument list.
+ * Runs a program on the login node with bash, whatever the account's login shell is, in the environment of a login shell. The
+ * program goes over stdin, so that none of its values is in an argument list.
  *
- * The command is made of two single-quoted words without !, ' or \, which every login shell reads alike. The outer bash
- * moves stdin to descriptor 3 before the start-up files of the inner one can read from it.
- * @throws Unknown when the reply is not whole
+ * The command is made of two single-quoted words without !, ' or \, because every login shell reads those alike. The outer
+ * bash moves stdin to descriptor 3 before the start-up files of the inner bash can read from it.
+ * @param onAnswer called with each answer as soon as it is there
+ * @throws Unknown when the reply is not complete, or not one that the program can give
  */
-export async function runProgram(connection: Connection, program: Program): Promise<Reply> {
-  const mark = `@${randomBytes(12).toString('hex')}`;
+export async function runProgram<Table extends AnswerTable>(
+  login: Login,
+  program: Program<Table>,
+  run: Run,
+  onAnswer: (answer: Answer<Table>) => void = () => {},
+): Promise<Reply<Table>> {
+  const marker = `@${randomBytes(12).toString('hex')}`;
   const text = Buffer.from(
     [
-      `MARK=${quote(mark)}`,
-      program.prelude,
+      `MARK=${quote(marker)}`,
+      login.cluster.prelude,
       RUNTIME.frame,
       ...program.parts.map((part) => RUNTIME[part]),
-      ...program.calls.map((call) => `${call} || exit`),
+      ...run.calls.map((one) => `${one} || exit`),
       'exit 0\n',
     ].join('\n'),
   );
@@ -67,75 +74,101 @@ export async function runProgram(connection: Connection, program: Program): Prom
 
   const input = new PassThrough();
   input.write(text);
-  program.data?.on('error', (error) => input.destroy(error));
-  program.data?.pipe(input);
+  run.data?.on('error', (error) => input.destroy(error));
+  run.data?.pipe(input);
   const stop = () => input.end();
-  program.signal?.addEventListener('abort', stop);
-  if (program.signal?.aborted) stop();
+  run.signal?.addEventListener('abort', stop);
+  if (run.signal?.aborted) stop();
 
-  const answers: Answer[] = [];
+  const answers: Answer<Table>[] = [];
   let status: number | undefined;
+  let nonsense: string | undefined;
   const lines = new LineReader((line) => {
-    if (!line.startsWith(`${mark} `)) return; // a banner, a start-up file, a chatty command
-    const [key = '', ...values] = line
-      .slice(mark.length + 1)
-      .split('\t')
-      .map(decode);
-    if (key === 'end') {
-      status = Number(values[0]);
+    const raw = parseAnswer(marker, line);
+    if (raw === undefined) return;
+    if (raw.key === 'end') {
+      status = Number(raw.values[0]);
       return;
     }
-    const answer = { key, values };
-    answers.push(answer);
-    program.onAnswer?.(answer);
+    try {
+      const answer = decodeAnswer(program.answers, raw);
+      answers.push(answer);
+      onAnswer(answer);
+    } catch (error) {
+      nonsense ??= messageOf(error);
+    }
   });
   let stderr = '';
-  const exit = await connection.execute(command, {
+  const exit = await login.connection.execute(command, {
     input,
-    deadlineSeconds: program.deadlineSeconds,
+    deadlineSeconds: run.deadlineSeconds,
     onStdout: (chunk) => lines.push(chunk),
     onStderr: (chunk) => {
       stderr = (stderr + chunk.toString()).slice(-STDERR_KEPT);
     },
   });
-  program.signal?.removeEventListener('abort', stop);
+  run.signal?.removeEventListener('abort', stop);
   input.destroy();
-  program.data?.destroy();
-  if (status === undefined) {
-    const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was through`;
-    throw new Unknown(
-      `${connection.name}: no whole answer while ${program.purpose}: ${how}${stderr.trim() ? `. Last on stderr: ${stderr.trim().slice(-1000)}` : ''}`,
-    );
+  run.data?.destroy();
+  const { name } = login.connection;
+  if (nonsense !== undefined) {
+    throw new Unknown(`${name}: unexpected output while ${run.purpose}: ${nonsense}. This is a fault of slurm-chain; please report it`);
   }
-  return { answers, status, stderr };
+  if (status === undefined) {
+    const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was done`;
+    throw new Unknown(`${name}: the connection ended while ${run.purpose}: ${how}${endOfStderr(stderr)}`);
+  }
+  return { answers: new Answers(answers), status, stderr };
 }
 
 /**
- * runProgram for programs that must succeed.
- * @throws Problem with what the program itself said was wrong
+ * runProgram for programs that have to succeed.
+ * @throws Problem with the program's own message when it fails
  */
-export async function runChecked(connection: Connection, program: Program): Promise<readonly Answer[]> {
-  const { answers, status, stderr } = await runProgram(connection, program);
-  const problem = answers.find((answer) => answer.key === 'problem');
+export async function runChecked<Table extends AnswerTable & typeof FRAME_ANSWERS>(
+  login: Login,
+  program: Program<Table>,
+  run: Run,
+  onAnswer?: (answer: Answer<Table>) => void,
+): Promise<Answers<Table>> {
+  const { answers, status, stderr } = await runProgram(login, program, run, onAnswer);
+  const [problem] = (answers as unknown as Answers<typeof FRAME_ANSWERS>).all('problem');
+  const { name } = login.connection;
   if (problem !== undefined) {
-    const [what = '', detail] = problem.values;
-    throw new Problem(`${connection.name}: ${what.trim().replace(/\s*\n\s*/g, '; ')}${detail === undefined ? '' : `\n${detail}`}`);
+    const details = problem.details.map((detail) => `\n${detail}`).join('');
+    throw new Problem(`${name}: ${problem.what.trim().replace(/\s*\n\s*/g, '; ')}${details}`);
   }
-  if (status !== 0) throw new Problem(`${connection.name}: ${program.purpose} failed with status ${status}: ${stderr.trim().slice(-2000)}`);
+  if (status !== 0) throw new Problem(`${name}: ${run.purpose} failed with status ${status}${endOfStderr(stderr)}`);
   return answers;
 }
 
-/** One call of a runtime function, every argument quoted. */
+function endOfStderr(stderr: string): string {
+  const text = stderr.trim().slice(-1000);
+  return text === '' ? '' : `. Its stderr ends with: ${text}`;
+}
+
+/** One call of a function of the program, every argument quoted. */
 export function call(name: string, ...args: readonly string[]): string {
   return [name, ...args.map(quote)].join(' ');
 }
 
-function decode(text: string): string {
+/** The answer on a line; undefined for all other output: a banner, a start-up file, a command that prints something. */
+export function parseAnswer(marker: string, line: string): RawAnswer | undefined {
+  if (!line.startsWith(`${marker} `)) return undefined;
+  const [key = '', ...values] = line
+    .slice(marker.length + 1)
+    .split('\t')
+    .map(unescaped);
+  return { key, values };
+}
+
+/** Reverses the escapes of `answer` in frame.sh. */
+function unescaped(text: string): string {
   return text.replace(/%(0A|09|0D|25)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** Lines of a byte stream. A line longer than any answer is dropped, so that noise without line ends costs no memory. */
-class LineReader {
+/** The lines of a byte stream. A line that is longer than any answer is dropped, so that noise without line ends costs no memory. */
+export class LineReader {
   readonly #onLine: (line: string) => void;
   #pending: Buffer[] = [];
   #length = 0;

@@ -1,84 +1,81 @@
 import { messageOf, Problem } from '../base/problem.ts';
-import { type Connection, type Credentials, connect } from '../cluster/connection.ts';
-import { type ExperimentSummary, type Listing, listExperiments, listSavedManifests } from '../cluster/programs/survey.ts';
-import type { Cluster } from '../experiment/repo-config.ts';
-import type { Repo } from '../repo/git.ts';
+import type { ExperimentSummary } from '../chain/manifest.ts';
+import { connect } from '../cluster/connection.ts';
+import type { Login } from '../cluster/login.ts';
+import { type Listing, listExperiments, listSaved } from '../cluster/programs/survey.ts';
+import { type Context, requireCredentials } from './context.ts';
+import type { Asked } from './request.ts';
 import { resolveTarget, type Target } from './target.ts';
 
-/** A cluster that was asked, with what of it is meant. */
+/** A cluster that has experiments a request is about. The login is open until the next one is asked for. */
 export interface ClusterMatch {
-  readonly cluster: Cluster;
-  readonly connection: Connection;
+  readonly login: Login;
   readonly listing: Listing;
   readonly matches: readonly ExperimentSummary[];
 }
 
-// A chain that ended within this time still gets its last word from a status of all that is live.
-const LATELY_MINUTES = 2 * 24 * 60;
+// A status of everything that is live also shows chains that ended within this time.
+const RECENT_MINUTES = 2 * 24 * 60;
 
 /**
- * Asks every cluster for what is meant, and does something with what it has of it, on one connection each.
- * @param known the names of all clusters of the repository, those that are not asked included
- * @param token for git, to bring branches and tags the checkout lacks
- * @param repository `owner/name`, whose experiments these are
- * @returns whether any of them had something of it
- * @throws Problem when no cluster has any of what was named, or none could be asked
+ * Asks every cluster for the experiments that a request is about.
+ * @param places where to look for records beside checkpoints as well: a save.path, or a path inside one
+ * @param mayBeNone whether a pull request that launched nothing is fine
+ * @throws Problem when no cluster has any of them, or when none could be asked
  */
-export async function onClusters(
-  clusters: readonly Cluster[],
-  known: ReadonlySet<string>,
-  credentials: Credentials,
-  repo: Repo,
-  repository: string,
+export async function* matchingClusters(
+  context: Context,
+  asked: Pick<Asked, 'overrides'>,
   target: Target,
-  token: string,
-  progress: (line: string) => void,
-  /** Where records beside checkpoints are looked for as well: a save.path, or a path inside one. */
-  places: readonly string[],
-  act: (found: ClusterMatch) => Promise<void>,
-): Promise<boolean> {
-  if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no clusters at this commit');
-  // What could not be asked or has nothing of it only matters when no other cluster has it.
-  const silent: string[] = [];
+  { places = [], mayBeNone = false }: { readonly places?: readonly string[]; readonly mayBeNone?: boolean } = {},
+): AsyncGenerator<ClusterMatch> {
+  const { config, log } = context;
+  const credentials = requireCredentials(context);
+  const wanted = asked.overrides.find((override) => override.path === 'cluster')?.value;
+  const clusters = [...config.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
+  if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no such cluster at this commit');
+  // Errors of one cluster matter only if no other cluster has what was asked for.
+  const errors: string[] = [];
   let found = false;
   for (const cluster of clusters) {
-    progress(`asking ${cluster.login.user}@${cluster.login.host}`);
-    let connection: Connection | undefined;
+    log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+    let login: Login | undefined;
     try {
-      let heads: ExperimentSummary[];
-      let listing: Listing;
-      try {
-        connection = await connect(cluster, credentials);
-        listing = await listExperiments(connection, cluster, LATELY_MINUTES);
-        const records = places.length > 0 ? await listSavedManifests(connection, cluster, places) : { places: [], summaries: [] };
-        // One record is found from several paths; what workdir has comes before it.
-        const byId = new Map([...records.summaries, ...listing.summaries].map((head) => [head.id, head]));
-        listing = { ...listing, summaries: [...byId.values()] };
-        // A path of checkpoints was written the way a person knows it.
-        const index = target.kind === 'named' ? places.indexOf(target.text) : -1;
-        const expanded = records.places[index];
-        heads = await resolveTarget(
-          listing,
-          repo,
-          repository,
-          expanded === undefined ? target : { kind: 'named', text: expanded },
-          token,
-          places.length > 0,
-        );
-      } catch (error) {
-        silent.push(messageOf(error));
-        continue;
+      login = { cluster, connection: await connect(cluster, credentials) };
+      const match = await matchesOn(login, context, target, places);
+      // Two names of one cluster may share a workdir. Each experiment is reached by the name that it was launched with.
+      const here = match.matches.filter((one) => one.cluster === cluster.name || !config.clusters.has(one.cluster));
+      if (here.length > 0) {
+        found = true;
+        yield { ...match, matches: here };
       }
-      // Two names of one cluster may share a workdir; each experiment is reached by the name it was launched under.
-      const here = heads.filter((head) => head.cluster === cluster.name || !known.has(head.cluster));
-      if (here.length === 0) continue;
-      found = true;
-      await act({ cluster, connection, listing, matches: here });
+    } catch (error) {
+      errors.push(messageOf(error));
     } finally {
-      connection?.close();
+      login?.connection.close();
     }
   }
-  if (!found && silent.length > 0) throw new Problem([...new Set(silent)].join('\n'));
-  for (const problem of silent) progress(problem);
-  return found;
+  if (!found && errors.length > 0) throw new Problem([...new Set(errors)].join('\n'));
+  for (const error of errors) log.info(error);
+  if (!found && target.kind === 'pull-request' && !mayBeNone) {
+    throw new Problem(`no cluster has a chain that was launched from pull request #${target.number}`);
+  }
+}
+
+async function matchesOn(login: Login, context: Context, target: Target, places: readonly string[]): Promise<ClusterMatch> {
+  const listed = await listExperiments(login, RECENT_MINUTES);
+  const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [] };
+  // Several paths may lead to one record. The record under workdir comes before it.
+  const byId = new Map([...saved.summaries, ...listed.summaries].map((summary) => [summary.id, summary]));
+  const listing = { ...listed, summaries: [...byId.values()] };
+  // The user may have typed ~/ or $NAME/. Use what the cluster expanded it to.
+  const expanded = target.kind === 'named' ? saved.places[places.indexOf(target.text)] : undefined;
+  const matches = await resolveTarget(
+    listing,
+    context.repo,
+    context.launcher.repository,
+    expanded === undefined ? target : { kind: 'named', text: expanded },
+    places.length > 0,
+  );
+  return { login, listing, matches };
 }

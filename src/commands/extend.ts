@@ -1,35 +1,45 @@
 import { Problem } from '../base/problem.ts';
-import type { ExperimentSummary, Listing } from '../cluster/programs/survey.ts';
+import type { ExperimentSummary } from '../chain/manifest.ts';
+import type { Listing } from '../cluster/programs/survey.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
 import { hashOfOverrides, type Override, overrideOf } from '../experiment/overrides.ts';
 import { repoConfigAt } from '../experiment/repo-config.ts';
+import { shortId } from '../repo/commit-id.ts';
 import { ensureCommit, type Repo } from '../repo/git.ts';
+import { isSameExperiment } from './target.ts';
 
 /**
- * The experiment of a record on the cluster, read again from its commit, with the length its chain is to grow by.
- * @throws Problem when the commit cannot be had, when it no longer gives this experiment, or when there is a newer attempt
+ * The experiment of a record on the cluster, read again from its commit, with the number of jobs to add.
+ * @param chain the `chain.*` overrides of this request
+ * @throws Problem when the commit is not available, when it does not give this experiment, or when there is a newer attempt
  */
 export async function extendedExperiment(
   repo: Repo,
-  head: ExperimentSummary,
-  listing: Listing,
+  summary: ExperimentSummary,
+  listing: Pick<Listing, 'summaries'>,
   chain: readonly Override[],
-  token: string,
 ): Promise<Experiment> {
-  const same = (other: ExperimentSummary) =>
-    other.commit === head.commit && other.name === head.name && JSON.stringify(other.overrides) === JSON.stringify(head.overrides);
-  const newer = listing.summaries.find((other) => same(other) && other.attempt > head.attempt);
-  if (newer !== undefined) throw new Problem(`${head.id} has a newer attempt, ${newer.id}; extend that one`);
-  const pulls = head.pullRequests.map((number) => `refs/pull/${number}/head`);
-  await ensureCommit(repo, head.commit, pulls, token);
-  const kept = head.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
-  const overrides = [...head.overrides.map(overrideOf), ...kept, ...chain];
-  const experiment = await loadExperiment(repo, head.commit, await repoConfigAt(repo, head.commit), head.path, overrides);
-  const found = asAttempt(experiment, head.attempt).id;
-  if (found !== head.id) {
+  const newer = listing.summaries.find((other) => isSameExperiment(other, summary) && other.attempt > summary.attempt);
+  if (newer !== undefined) throw new Problem(`${summary.id} has a newer attempt, ${newer.id}. Extend that one`);
+  await ensureCommit(
+    repo,
+    summary.commit,
+    summary.pullRequests.map((number) => `refs/pull/${number}/head`),
+  );
+  const kept = summary.chain.map(overrideOf).filter((one) => !chain.some((other) => other.path === one.path));
+  const overrides = [...summary.overrides.map(overrideOf), ...kept, ...chain];
+  const experiment = await loadExperiment(repo, summary.commit, await repoConfigAt(repo, summary.commit), summary.path, overrides);
+  const found = asAttempt(experiment, summary.attempt).id;
+  if (found !== summary.id) {
     throw new Problem(
-      `${head.path} at ${head.commit.slice(0, 12)} gives ${found} (overrides ${hashOfOverrides(overrides) || 'none'}), not ${head.id}`,
+      `${summary.path} at ${shortId(summary.commit)} gives ${found} (hash of the overrides: ${hashOfOverrides(overrides) || 'none'}), not ${summary.id}`,
     );
   }
   return experiment;
+}
+
+/** The `chain.*` overrides of an extension: one job more unless it says how many. */
+export function extensionOf(overrides: readonly Override[]): Override[] {
+  const chain = overrides.filter((override) => override.path.startsWith('chain.'));
+  return chain.some(({ path }) => path === 'chain.n_jobs') ? chain : [...chain, { path: 'chain.n_jobs', value: '1', mayAdd: true }];
 }

@@ -1,55 +1,56 @@
 import { Problem } from '../base/problem.ts';
+import type { Places } from '../chain/layout.ts';
 import { nextLaunch } from '../chain/ledger.ts';
-import { manifestOf } from '../chain/manifest.ts';
-import { type LaunchName, type Places, planOf } from '../chain/plan.ts';
-import { connect } from '../cluster/connection.ts';
-import { probe } from '../cluster/programs/probe.ts';
-import { codeOf } from '../repo/code.ts';
+import { manifestOf, type NewLaunch } from '../chain/manifest.ts';
+import { type LaunchName, planOf } from '../chain/plan.ts';
+import { withLogin } from '../cluster/login.ts';
+import { type Probe, probe } from '../cluster/programs/probe.ts';
+import type { Experiment } from '../experiment/experiment.ts';
+import { type Code, codeOf } from '../repo/code.ts';
 import { subjectOf } from '../repo/git.ts';
 import type { Report } from '../report/report.ts';
-import { notesOnCode, notesOnSettings, type Order, reportBasis, submissionsOf } from './command.ts';
+import { notesOnCode, notesOnSettings, reportBasis, submissionsOf } from './basis.ts';
+import type { Context } from './context.ts';
+import { megabytes } from './launch/ensure-staged.ts';
 
 /**
- * Everything a launch does up to the first sbatch, `sbatch --test-only` included where there is a cluster and a key to it.
- * @throws Problem for all that would make a launch fail before its first sbatch
+ * Everything that a launch does before the first sbatch. `sbatch --test-only` is part of it if there is a cluster and a key.
+ * @throws Problem for everything that would make a launch fail before its first sbatch
  */
-export async function plan(order: Order): Promise<Report> {
-  const { experiment, credentials, progress } = order;
-  const code = await codeOf(order.repo, experiment.commit, experiment.settings.exclude);
-  for (const cell of experiment.cells) cell.config(); // what cannot be written is better known now
-  const notes = [...notesOnCode(code), ...notesOnSettings(experiment, order.secrets)];
-  let places: Places = { workdir: experiment.cluster?.workdir ?? '{workdir}', savePath: experiment.settings.save.path };
-  let next: LaunchName | undefined;
-  if (experiment.cluster === undefined || credentials === undefined) {
-    notes.push(
-      `Planned without asking a cluster: there is no ${experiment.cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`,
-    );
-  } else {
-    progress(`asking ${experiment.cluster.name}`);
-    const connection = await connect(experiment.cluster, credentials);
-    try {
-      const seen = await probe(connection, experiment.cluster, experiment, code);
-      if (!seen.testOnly.accepted) throw new Problem(`sbatch --test-only on ${experiment.cluster.name} says: ${seen.testOnly.said}`);
-      places = seen.places;
-      next = nextLaunch(seen.ledger);
-      notes.push(`sbatch --test-only on ${experiment.cluster.name}: ${seen.testOnly.said}`);
-      notes.push(
-        `The code (${code.files} files, ${(code.bytes / 1e6).toFixed(1)} MB) is ${seen.codeStaged ? 'there already' : 'not there yet'}.`,
-      );
-    } finally {
-      connection.close();
-    }
-  }
+export async function plan(context: Context, experiment: Experiment): Promise<Report> {
+  const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
+  for (const cell of experiment.cells) cell.config(); // fails now if it cannot be written
+  const seen = await look(context, experiment, code);
+  const places: Places = seen?.places ?? { workdir: experiment.cluster?.workdir ?? '{workdir}', savePath: experiment.settings.save.path };
+  const next: LaunchName | undefined = seen && nextLaunch(seen.ledger);
   const planned = planOf(experiment, places, next);
-  const launch = { ...order.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' } as const;
-  const manifest = manifestOf(experiment, code, places, planned, await subjectOf(order.repo, experiment.commit), launch, []);
+  const launch: NewLaunch = { ...context.launcher, command: 'launch', slurm: '', sbatchVariables: [], jobScript: '' };
+  const subject = await subjectOf(context.repo, experiment.commit);
+  const manifest = manifestOf({ experiment, code, places, plan: planned, subject, launch, earlier: [] });
   return {
     ...reportBasis(manifest),
-    command: 'plan',
-    state: 'planned',
+    ...{ command: 'plan', state: 'planned', jobs: [], commands: undefined },
     submissions: submissionsOf(planned),
-    jobs: [],
-    commands: undefined,
-    notes,
+    notes: [...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnLook(experiment, code, seen)],
   };
+}
+
+/** @returns undefined if there is no cluster to ask, or no key */
+async function look({ credentials, log }: Context, experiment: Experiment, code: Code): Promise<Probe | undefined> {
+  const { cluster } = experiment;
+  if (cluster === undefined || credentials === undefined) return undefined;
+  log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
+  const seen = await withLogin(cluster, credentials, (login) => probe(login, experiment, code));
+  if (!seen.testOnly.accepted) throw new Problem(`sbatch --test-only on ${cluster.name} says: ${seen.testOnly.message}`);
+  return seen;
+}
+
+function notesOnLook({ cluster }: Experiment, code: Code, seen: Probe | undefined): string[] {
+  if (seen === undefined) {
+    return [`Planned without asking a cluster: there is no ${cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`];
+  }
+  return [
+    `sbatch --test-only on ${cluster?.name}: ${seen.testOnly.message}`,
+    `The code (${code.files} files, ${megabytes(code.bytes)}) is ${seen.codeStaged ? 'already' : 'not yet'} on the cluster.`,
+  ];
 }

@@ -6,6 +6,8 @@ import { messageOf, Problem } from '../base/problem.ts';
 /** A checkout of the repository on this machine. Everything is read from its objects, never from its work tree. */
 export interface Repo {
   readonly directory: string;
+  /** Lets git fetch what the checkout lacks; empty for none. */
+  readonly token: string;
 }
 
 interface GitOptions {
@@ -63,10 +65,9 @@ async function hasCommit(repo: Repo, commit: string): Promise<boolean> {
 /**
  * Makes sure the checkout holds the commit, fetching just it when it does not.
  * @param refs tried in turn after the commit itself, such as refs/pull/12/head
- * @param token goes to git through its environment, so that it is in no argument list
  * @throws Problem that says what to change in the workflow
  */
-export async function ensureCommit(repo: Repo, commit: string, refs: readonly string[], token: string): Promise<void> {
+export async function ensureCommit(repo: Repo, commit: string, refs: readonly string[]): Promise<void> {
   try {
     await git(repo, ['rev-parse', '--git-dir']);
   } catch (error) {
@@ -75,7 +76,7 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
     );
   }
   if (await hasCommit(repo, commit)) return;
-  const environment = withToken(token);
+  const environment = fetchEnvironment(repo);
   let why = '';
   for (const wanted of [commit, ...refs]) {
     try {
@@ -90,8 +91,8 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
   );
 }
 
-/** Environment that lets git fetch with the token, so that it is in no argument list. */
-function withToken(token: string): Record<string, string> {
+/** Environment that lets git fetch with the token, so that the token is not in an argument list. */
+function fetchEnvironment({ token }: Repo): Record<string, string> {
   if (token === '') return {};
   return {
     GIT_CONFIG_COUNT: '1',
@@ -109,8 +110,8 @@ const REMOTE_REFS = 'refs/slurm-chain';
  * @param pullRequests whose heads are brought too, where the remote has them
  * @throws Problem when the remote cannot be reached
  */
-export async function ensureHistory(repo: Repo, token: string, pullRequests: readonly number[] = []): Promise<void> {
-  const environment = withToken(token);
+export async function ensureHistory(repo: Repo, pullRequests: readonly number[] = []): Promise<void> {
+  const environment = fetchEnvironment(repo);
   const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
   const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
   if (pullRequests.length > 0) {

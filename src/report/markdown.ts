@@ -1,3 +1,7 @@
+// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a longer summary.
+export const COMMENT_BYTES = 65_000;
+export const SUMMARY_BYTES = 1_000_000;
+
 /** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
 export function plain(text: string): string {
   return text
@@ -31,12 +35,29 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** A part that is folded away until it is asked for. */
+/** A part that is folded until somebody opens it. */
 export function details(summary: string, body: string): string {
   return `<details><summary>${summary}</summary>\n\n${body}\n\n</details>`;
 }
 
-/** Text that takes at most `most` bytes, with a word at its end where something is missing. Never cuts inside a character. */
+/** A link to a web address that closes nothing; the text alone for any other address, because anybody may edit a record. */
+export function link(text: string, address: string): string {
+  return isWebAddress(address) ? `[${text}](${address})` : text;
+}
+
+export function isWebAddress(address: string): boolean {
+  return /^https?:\/\/[^\s()<>[\]|\\]+$/.test(address) && URL.canParse(address);
+}
+
+/** The choices of a grid cell, or nothing. @param most how many are shown */
+export function choicesText(choices: Readonly<Record<string, string>>, most = Number.POSITIVE_INFINITY): string {
+  return Object.entries(choices)
+    .slice(0, most)
+    .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
+    .join(' ');
+}
+
+/** Text of at most `most` bytes, with a notice at its end if something is missing. Never cuts inside a character. */
 export function capped(text: string, most: number, notice: string): string {
   if (Buffer.byteLength(text) <= most) return text;
   const room = most - Buffer.byteLength(notice);
@@ -45,13 +66,4 @@ export function capped(text: string, most: number, notice: string): string {
     .toString()
     .replace(/\uFFFD$/, '');
   return cut.slice(0, cut.lastIndexOf('\n') + 1) + notice;
-}
-
-/** A number for reading: 1,234 or 0.5. */
-export function amount(value: number): string {
-  return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-
-export function count(number: number, one: string, many = `${one}s`): string {
-  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
 }

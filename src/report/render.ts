@@ -1,70 +1,82 @@
 import { quote } from '../base/shell-quote.ts';
-import { durationWords } from '../chain/state.ts';
+import { amount, count } from '../base/text.ts';
+import { filesIn, savedRecords } from '../chain/layout.ts';
+import type { TaskState } from '../chain/state.ts';
 import type { CellStatus, ChainStatus, JobStatus } from '../chain/status.ts';
-import { amount, block, capped, code, count, details, plain, table } from './markdown.ts';
+import { diagram } from './diagram.ts';
+import { block, COMMENT_BYTES, capped, choicesText, code, details, link, plain, SUMMARY_BYTES, table } from './markdown.ts';
 import type { Report } from './report.ts';
+import { cellWords, chainWords, durationWords, stateWords } from './words.ts';
 
-/** Finds the comment of an experiment again. */
+/** Finds the comment of an experiment. */
 export function markerOf(id: string): string {
   return `<!-- slurm-chain ${id} -->`;
 }
 
-// GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a summary that is longer.
-export const COMMENT_BYTES = 65_000;
-const SUMMARY_BYTES = 1_000_000;
 const CELLS_IN_COMMENT = 30;
+const CELLS_IN_SUMMARY = 5000;
 const CELLS_IN_LAYOUT = 3;
+const JOBS_SHOWN = 30;
 
-/** The comment on the pull request. A report that is too large for one loses cells first, whole rows at a time. */
+/** The comment on the pull request. If the report is too long for one, it shows fewer cells. */
 export function renderComment(report: Report): string {
   const bodies = [CELLS_IN_COMMENT, 5, 1].map((shown) => [markerOf(report.id), ...parts(report, shown)].join('\n\n'));
   const fitting = bodies.find((body) => Buffer.byteLength(body) <= COMMENT_BYTES);
-  return fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut here: the whole report is in the summary of the workflow run._\n');
+  return (
+    fitting ?? capped(bodies.at(-1) ?? '', COMMENT_BYTES, '\n\n_Cut off here: the summary of the workflow run has the whole report._\n')
+  );
 }
 
-/** The step summary: the same with every cell in it. */
+/** The step summary: the same with every cell. */
 export function renderSummary(report: Report): string {
-  return capped(parts(report, 5000).join('\n\n'), SUMMARY_BYTES, '\n_Cut here; the manifest on the cluster has the rest._\n');
+  return capped(
+    parts(report, CELLS_IN_SUMMARY).join('\n\n'),
+    SUMMARY_BYTES,
+    '\n_Cut off here: the manifest on the cluster has the rest._\n',
+  );
 }
 
 function parts(report: Report, cellsShown: number): string[] {
+  const { status, logs = [] } = report;
   return [
     `### ${report.id}: ${headline(report)}`,
     facts(report),
-    ...(report.status && report.status.jobs.length > 0 ? [stepStates(report.status)] : report.jobs.length > 0 ? [steps(report)] : []),
-    report.status ? progress(report, report.status, cellsShown) : cells(report, cellsShown),
+    ...jobsTable(report),
+    status === undefined ? plannedCells(report, cellsShown) : progress(report, status, cellsShown),
     ...advice(report).map((note) => `> [!TIP]\n> ${note}`),
     ...report.notes.map((note) => `> [!NOTE]\n> ${plain(note)}`),
-    ...(report.logs ?? []).map(({ file, text }) => details(`end of ${file}`, block(text))),
+    ...logs.map(({ file, text }) => details(`end of ${file}`, block(text))),
     details('checkpoint layout', layout(report)),
-    ...(report.jobs.length > 0 || report.status ? [details('chain diagram', diagram(report))] : []),
+    ...(report.jobs.length > 0 || status !== undefined ? [details('chain diagram', diagram(report))] : []),
     ...(report.commands ? [details('on the cluster', onTheCluster(report.commands))] : []),
     ...(report.submissions.length > 0 ? [details(report.state === 'planned' ? 'the sbatch calls' : 'sbatch', sbatchLines(report))] : []),
   ];
 }
 
 function headline(report: Report): string {
-  switch (report.state) {
+  const { state, status } = report;
+  const jobs = count(report.jobCount, 'job');
+  switch (state) {
     case 'planned':
-      return `planned, ${count(report.jobCount, 'step')}; nothing was submitted`;
+      return `planned, ${jobs}; nothing was submitted`;
     case 'submitted':
-      return `submitted, ${count(report.jobCount, 'step')}`;
+      return `submitted, ${jobs}`;
     case 'extended':
-      return `extended to ${count(report.jobCount, 'step')}`;
+      return `extended to ${jobs}`;
     case 'complete':
-      return report.command === 'launch' ? 'complete: every cell is done, nothing was submitted' : 'complete: every cell is done';
+      return `complete: every cell is complete${report.command === 'launch' ? ', nothing was submitted' : ''}`;
     case 'alive':
-      return `${report.status?.headline ?? 'in the queue already'}; nothing new was submitted`;
+      return `${status === undefined ? 'in the queue already' : chainWords(status)}; nothing new was submitted`;
     case 'cancelled':
-      return report.status && report.jobs.length > 0 ? `partly cancelled; ${report.status.headline}` : 'cancelled';
+      return status !== undefined && report.jobs.length > 0 ? `partly cancelled; ${chainWords(status)}` : 'cancelled';
     case 'running':
     case 'waiting':
     case 'ended':
     case 'failed':
     case 'unknown':
-      return report.status?.headline ?? report.state;
+      return status === undefined ? state : chainWords(status);
     default:
-      return report.state satisfies never;
+      return state satisfies never;
   }
 }
 
@@ -73,35 +85,31 @@ function facts(report: Report): string {
   const resources = ['partition', 'gres', 'gpus', 'gpus-per-node', 'nodes', 'time']
     .flatMap((wanted) => report.slurm.filter(([name]) => name === wanted))
     .map(([name, value]) => (name === 'nodes' ? `${String(value)} nodes` : String(value)));
-  const size = `${count(report.cells.length, 'cell')} × ${count(report.jobCount, 'step')}`;
+  const size = `${count(report.cells.length, 'cell')} × ${count(report.jobCount, 'job')}`;
   const cost = report.gpuHours === undefined ? 'no time limit given' : `at most ${amount(report.gpuHours)} GPU-hours`;
+  const commit = link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`);
+  const isAlive = report.status?.state === 'running' || report.status?.state === 'waiting';
   const rows = [
-    [
-      'commit',
-      `${link(code(report.commit.slice(0, 7)), repository && `${server(runUrl)}/${repository}/commit/${report.commit}`)} ${plain(report.subject)} · ${code(report.path)}`,
-    ],
+    ['commit', `${commit} ${plain(report.subject)} · ${code(report.path)}`],
     ...(report.overrides.length > 0 ? [['overrides', report.overrides.map(code).join(' ')]] : []),
     ['cluster', [report.cluster ?? 'none configured', ...resources].map(plain).join(' · ')],
     ['size', `${size} · ${cost}`],
     ...(report.wandb ? [['W&B', wandbLine(report.wandb)]] : []),
-    [report.state === 'planned' ? 'asked by' : 'launched', who(report.launcher)],
+    [report.state === 'planned' ? 'planned by' : 'launched by', who(report.launcher)],
     ...report.later
       .slice(-3)
       .map((launch) => [
-        launch.command === 'extend' ? 'extended' : 'carried on',
-        `${who(launch)}, steps ${launch.steps[0]} to ${launch.steps.at(-1)}`,
+        launch.command === 'extend' ? 'extended by' : 'continued by',
+        `${who(launch)}, jobs ${launch.jobNumbers[0]} to ${launch.jobNumbers.at(-1)}`,
       ]),
-    ...(alive(report) ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
+    ...(isAlive ? [['as of', minute(new Date((report.status?.at ?? 0) * 1000).toISOString())]] : []),
   ];
   return table(['', ''], rows);
 }
 
 function who({ actor, runUrl, at }: Pick<Report['launcher'], 'actor' | 'runUrl' | 'at'>): string {
-  return `${plain(actor)}${runUrl && `, ${link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`}, ${minute(at)}`;
-}
-
-function alive({ status }: Report): boolean {
-  return status?.state === 'running' || status?.state === 'waiting';
+  const run = runUrl && `, ${link(`run ${plain(runUrl.split('/').at(-1) ?? '')}`, runUrl)}`;
+  return `${plain(actor)}${run}, ${minute(at)}`;
 }
 
 /** `2026-12-01 10:02 UTC` of an ISO 8601 time in UTC. */
@@ -114,73 +122,101 @@ function server(runUrl: string): string {
   return URL.canParse(runUrl) ? new URL(runUrl).origin : 'https://github.com';
 }
 
-/** A link to an address that is one and closes nothing; records on the cluster can be edited. */
-function link(text: string, address: string): string {
-  return /^https?:\/\/[^\s()<>|\\]+$/.test(address) ? `[${text}](${address})` : text;
-}
-
 function wandbLine(wandb: NonNullable<Report['wandb']>): string {
   const shown = wandb.runs.slice(0, 8).map((run, cell) => link(`cell ${cell}`, run));
   const more = wandb.runs.length > shown.length ? [`${wandb.runs.length - shown.length} more in the group`] : [];
   return [link('group', wandb.group), ...shown, ...more].join(' · ');
 }
 
-function steps(report: Report): string {
-  const rows = [...Map.groupBy(report.jobs, (job) => job.jobNumber)].map(([step, jobs]) => {
-    const [first, ...others] = jobs;
-    const last = others.at(-1);
-    const waiting = first?.after !== undefined;
-    return [
-      String(step),
-      last === undefined ? code(first?.jobId ?? '') : `${code(first?.jobId ?? '')} … ${code(last.jobId)}`,
-      first?.after === undefined ? '' : last === undefined ? code(first.after) : 'each cell its own',
-      first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
-      waiting ? 'waiting for the step before' : plain(first?.state.toLowerCase() ?? ''),
-    ];
-  });
-  return table(['step', 'job', 'after', 'tasks', 'state'], rows);
+function jobsTable(report: Report): string[] {
+  if (report.status !== undefined && report.status.jobs.length > 0) return [jobStates(report.status)];
+  return report.jobs.length > 0 ? [submittedJobs(report)] : [];
 }
 
-/** What each step's tasks are doing. */
-function stepStates(status: ChainStatus): string {
-  // A chain of single cells has as many jobs a step as there are cells; they are told of together.
-  const rows = [...Map.groupBy(status.jobs, (step) => step.jobNumber)].map(([step, jobs]) => {
+/** Jobs at one position of the chain: one array, or with `scope: cell` one job per cell. */
+function idsText(jobs: readonly { readonly jobId: string }[]): string {
+  const [first, ...others] = jobs.map(({ jobId }) => code(jobId));
+  return others.length === 0 ? (first ?? '') : `${first} … ${others.at(-1)}`;
+}
+
+function afterText(jobs: readonly { readonly after: readonly string[] }[]): string {
+  if (jobs.length > 1) return 'each cell its own';
+  return (jobs[0]?.after ?? []).slice(0, 4).map(code).join(' ');
+}
+
+function submittedJobs(report: Report): string {
+  const rows = [...Map.groupBy(report.jobs, (job) => job.jobNumber)].map(([number, jobs]) => {
     const [first] = jobs;
-    const last = jobs.length > 1 ? jobs.at(-1) : undefined;
-    const tasks = new Map<string, number>();
-    for (const { words, count: number } of jobs.flatMap((job) => job.tasks)) tasks.set(words, (tasks.get(words) ?? 0) + number);
-    const said = [...tasks].sort(([, a], [, b]) => b - a).slice(0, 6);
+    const waits = (first?.after.length ?? 0) > 0;
     return [
-      String(step),
-      last === undefined ? code(first?.jobId ?? '') : `${code(first?.jobId ?? '')} … ${code(last.jobId)}`,
-      last !== undefined ? 'each cell its own' : (first?.after ?? '').split(',').filter(Boolean).slice(0, 4).map(code).join(' '),
-      `${said.map(([words, number]) => `${number} ${plain(words)}`).join(', ')}${tasks.size > said.length ? ', …' : ''}`,
+      String(number),
+      idsText(jobs),
+      waits ? afterText(jobs) : '',
+      first?.cell === undefined ? count(report.cells.length, 'cell') : `${count(jobs.length, 'job')} of one cell`,
+      waits ? 'waiting for the previous job' : plain(first?.state.toLowerCase() ?? ''),
     ];
   });
-  // The first and the last steps are what a person asks about.
-  const shown = rows.length > 30 ? [...rows.slice(0, 15), ['…', '', '', `${rows.length - 30} more steps`], ...rows.slice(-15)] : rows;
-  return table(['step', 'job', 'after', 'cells'], shown);
+  return table(['job', 'Slurm id', 'after', 'tasks', 'state'], rows);
+}
+
+/** What the tasks of each job are doing. */
+function jobStates(status: ChainStatus): string {
+  const rows = [...Map.groupBy(status.jobs, (job) => job.jobNumber)].map(([number, jobs]) => [
+    String(number),
+    idsText(jobs),
+    afterText(jobs),
+    tasksText(jobs, status.at),
+  ]);
+  const hidden = rows.length - JOBS_SHOWN;
+  // The first and the last jobs are those that people ask about.
+  const shown =
+    hidden > 0 ? [...rows.slice(0, JOBS_SHOWN / 2), ['…', '', '', `${hidden} more jobs`], ...rows.slice(-JOBS_SHOWN / 2)] : rows;
+  return table(['job', 'Slurm id', 'after', 'cells'], shown);
+}
+
+function tasksText(jobs: readonly JobStatus[], at: number): string {
+  const counts = new Map<string, number>();
+  const words = (state: TaskState) => (state.kind === 'running' ? 'running' : stateWords(state, at));
+  for (const { state, count: number } of jobs.flatMap((job) => job.tasks))
+    counts.set(words(state), (counts.get(words(state)) ?? 0) + number);
+  const shown = [...counts].sort(([, a], [, b]) => b - a).slice(0, 6);
+  return `${shown.map(([text, number]) => `${number} ${plain(text)}`).join(', ')}${counts.size > shown.length ? ', …' : ''}`;
 }
 
 function progress(report: Report, status: ChainStatus, shown: number): string {
   const choices = new Map(report.cells.map((cell) => [cell.number, cell.choices]));
-  // With more cells than there is room for, those that need somebody come first.
+  // If not all cells fit, those that need attention come first.
   const order = (cell: CellStatus) => (cell.failed ? 0 : (cell.jobsShort ?? 0) > 0 ? 1 : cell.complete ? 3 : 2);
   const sorted = status.cells.length > shown ? status.cells.toSorted((a, b) => order(a) - order(b) || a.number - b.number) : status.cells;
   const rows = sorted
     .slice(0, shown)
     .map((cell) => [
       String(cell.number),
-      choicesText(choices.get(cell.number) ?? {}),
+      choicesText(choices.get(cell.number) ?? {}) || 'no grid',
       cell.newest === undefined ? '' : code(cell.newest),
       bar(cell),
-      plain(cell.words),
+      plain(cellWords(cell, status.at)),
     ]);
-  const all = table(['cell', 'grid', 'newest checkpoint', 'progress', ''], rows);
-  const missing = status.cells.length - rows.length;
-  const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
   const complete = status.cells.filter((cell) => cell.complete).length;
-  return rows.length > 8 ? details(`${count(status.cells.length, 'cell')}, ${complete} complete`, all + note) : all + note;
+  return cellTable(
+    table(['cell', 'grid', 'newest checkpoint', 'progress', 'state'], rows),
+    rows.length,
+    status.cells.length,
+    `, ${complete} complete`,
+  );
+}
+
+function plannedCells(report: Report, shown: number): string {
+  const rows = report.cells
+    .slice(0, shown)
+    .map((cell) => [String(cell.number), choicesText(cell.choices) || 'no grid', cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
+  return cellTable(table(['cell', 'grid', 'training steps'], rows), rows.length, report.cells.length, '');
+}
+
+function cellTable(rows: string, shown: number, all: number, summary: string): string {
+  const hidden = all - shown;
+  const note = hidden > 0 ? `\n\n… and ${count(hidden, 'more cell')}, in the summary of the workflow run.` : '';
+  return shown > 8 ? details(`${count(all, 'cell')}${summary}`, rows + note) : rows + note;
 }
 
 /** `███████░░░ 68%, 3 h left` */
@@ -188,196 +224,89 @@ function bar({ stepsDone, nSteps, secondsLeft, complete }: CellStatus): string {
   if (nSteps === undefined) return complete ? '██████████' : stepsDone > 0 ? `${amount(stepsDone)} steps` : '';
   const part = complete ? 1 : Math.min(stepsDone / nSteps, 1);
   const full = Math.floor(part * 10);
-  // No line break inside.
+  // No-break spaces.
   const left = secondsLeft === undefined ? '' : `, ${durationWords(secondsLeft).replaceAll(' ', '\u00a0')}\u00a0left`;
   return `${'█'.repeat(full)}${'░'.repeat(10 - full)} ${Math.floor(part * 100)}%${left}`;
 }
 
 /** What a person may want to do next. */
-function advice({ status, name }: Report): string[] {
+function advice({ status, id }: Report): string[] {
   if (status === undefined || status.state === 'complete') return [];
-  const going = status.state === 'running' || status.state === 'waiting';
-  const saved = status.cells.some((cell) => cell.newest !== undefined);
-  const more = status.extendBy > 0 ? status.extendBy : 1;
+  const isOver = status.state === 'ended' || status.state === 'failed';
+  const hasCheckpoint = status.cells.some((cell) => cell.newest !== undefined);
+  const missing = status.lastJob === 0 ? 0 : status.wantedJobs - status.lastJob;
+  const extend = code(`/extend ${id} ${Math.max(1, status.extendBy)}`);
   return [
-    ...(going && status.extendBy > 0
-      ? [
-          `At this pace the queued steps are not enough. ${count(status.extendBy, 'more step')}: ${code(`/extend ${plainName(name)} ${more}`)}`,
-        ]
+    ...(!isOver && status.state !== 'unknown' && status.extendBy > 0
+      ? [`At this pace the jobs in the queue are not enough. To add ${count(status.extendBy, 'job')}: ${extend}`]
       : []),
-    ...(status.state === 'ended' || status.state === 'failed'
-      ? [
-          saved
-            ? `To go on from the newest checkpoints: ${code(`/extend ${plainName(name)} ${more}`)}`
-            : `Nothing was saved. Mend the cause, push, and launch again; to try the same commit once more: ${code(`/extend ${plainName(name)} 1`)}`,
-        ]
+    ...(isOver && hasCheckpoint ? [`To continue from the newest checkpoints: ${extend}`] : []),
+    ...(isOver && !hasCheckpoint
+      ? [`Nothing was saved. Fix the cause, push, and launch again. To try the same commit once more: ${extend}`]
       : []),
-    ...(status.missingJobs > 0
-      ? [
-          `${count(status.missingJobs, 'step')} that ${status.missingJobs === 1 ? 'was' : 'were'} asked for did not fit into the queue. Launching again adds what fits by now.`,
-        ]
-      : []),
+    ...(missing > 0 ? [`Slurm had no room for ${count(missing, 'job')} of the chain. Launch again to add what fits now.`] : []),
   ];
-}
-
-/** A name as an argument of a command: one with blanks in it has to be given by its id. */
-function plainName(name: string): string {
-  return /\s/.test(name) ? '<id>' : name;
-}
-
-function choicesText(choices: Readonly<Record<string, string>>): string {
-  return (
-    Object.entries(choices)
-      .map(([path, value]) => code(`${path}=${value.length > 60 ? `${value.slice(0, 57)}…` : value}`))
-      .join(' ') || 'no grid'
-  );
-}
-
-function cells(report: Report, shown: number): string {
-  const rows = report.cells
-    .slice(0, shown)
-    .map((cell) => [String(cell.number), choicesText(cell.choices), cell.nSteps === undefined ? '' : amount(cell.nSteps)]);
-  const all = table(['cell', 'grid', 'steps to train'], rows);
-  const missing = report.cells.length - rows.length;
-  const note = missing > 0 ? `\n\n… and ${count(missing, 'more cell')}, in the summary of the workflow run.` : '';
-  return rows.length > 8 ? details(`${count(report.cells.length, 'cell')}`, all + note) : all + note;
 }
 
 function layout(report: Report): string {
   const last = report.cells.length - 1;
   const listed = report.cells.slice(0, CELLS_IN_LAYOUT).map((cell) => cell.number);
+  const saved = savedRecords('');
+  const experiment = filesIn('');
+  const name = (path: string) => path.replace(/^\//, '');
   const lines = [
     `${report.places.checkpoints}/`,
-    '├── .chain/manifest.json    what was launched',
-    '├── .chain/{cell}.jsonl     every task that ran',
+    `├── ${name(saved.manifest).padEnd(23)}what was launched`,
+    `├── ${`${name(saved.records)}/{cell}.jsonl`.padEnd(23)}every task that ran`,
     ...listed.map((cell, index) => `${index === listed.length - 1 && cell === last ? '└' : '├'}── ${cell}/step_*`),
     ...(last >= CELLS_IN_LAYOUT ? [`└── … ${last}/step_*`] : []),
     '',
     `${report.places.experiment}/`,
-    '├── manifest.json  ledger.jsonl  job.sh  run.sh',
-    '├── code/          a copy of the commit, where jobs start',
-    '├── configs/       config_{cell}.yaml',
-    '└── logs/          {step}_{job}_{cell}.out',
+    `├── ${[experiment.manifest, experiment.ledger, experiment.jobScript, experiment.runScript].map(name).join('  ')}`,
+    `├── ${`${name(experiment.code)}/`.padEnd(14)}a copy of the commit, where jobs start`,
+    `├── ${`${name(experiment.configs)}/`.padEnd(14)}config_{cell}.yaml`,
+    `└── ${`${name(experiment.logs)}/`.padEnd(14)}{job}_{Slurm id}_{cell}.out`,
   ];
   return block(lines.join('\n'));
 }
 
-const DIAGRAM_NODES = 40;
-
-/** The chain as GitHub draws it (https://mermaid.js.org/syntax/flowchart.html). */
-function diagram(report: Report): string {
-  const known: readonly DiagramStep[] = report.status?.jobs ?? report.jobs.map((job) => ({ ...job, alive: true, tasks: [] }));
-  // A chain of many cells is drawn step by step; of a long one the newest steps are those a person looks for.
-  if (known.length > DIAGRAM_NODES && known.some((step) => step.cell !== undefined)) return diagramOfSteps(known);
-  const shown = known.slice(-DIAGRAM_NODES);
-  const ids = new Set(shown.map((step) => step.jobId));
-  const lines = [
-    'flowchart LR',
-    ...shown.map(
-      (step) =>
-        `  j${step.jobId}["step ${step.jobNumber}${step.cell === undefined ? '' : `, cell ${step.cell}`}<br/>job ${step.jobId}"]:::${drawnAs([step])}`,
-    ),
-    ...shown.flatMap((step) =>
-      (step.after ?? '')
-        .split(',')
-        .filter((before) => ids.has(before))
-        .map((before) => `  j${before} -- afterany --> j${step.jobId}`),
-    ),
-    ...CLASSES,
-  ];
-  return block(lines.join('\n'), 'mermaid');
-}
-
-const CLASSES = [
-  '  classDef running fill:#2da44e,color:#fff,stroke:#1a7f37',
-  '  classDef waiting fill:#ddf4ff,color:#24292f,stroke:#54aeff',
-  '  classDef ended fill:#eaeef2,color:#57606a,stroke:#8c959f',
-  '  classDef failed fill:#ffebe9,color:#82071e,stroke:#cf222e',
-];
-
-function diagramOfSteps(known: readonly DiagramStep[]): string {
-  const steps = [...Map.groupBy(known, (step) => step.jobNumber)].slice(-DIAGRAM_NODES);
-  const lines = [
-    'flowchart LR',
-    ...steps.map(([step, jobs]) => `  s${step}["step ${step}<br/>${count(jobs.length, 'job')}"]:::${drawnAs(jobs)}`),
-    ...steps.slice(1).map(([step], index) => `  s${steps[index]?.[0]} -- afterany --> s${step}`),
-    ...CLASSES,
-  ];
-  return block(lines.join('\n'), 'mermaid');
-}
-
-function drawnAs(jobs: readonly DiagramStep[]): string {
-  if (jobs.some((job) => job.tasks.some(({ words }) => words === 'running'))) return 'running';
-  if (jobs.some((job) => job.alive)) return 'waiting';
-  return jobs.some((job) => job.tasks.some(({ words }) => /^(failed|out of memory|lost its node)/.test(words))) ? 'failed' : 'ended';
-}
-
-type DiagramStep = Omit<JobStatus, 'tasks'> & { readonly tasks: readonly { readonly words: string }[] };
-
-function onTheCluster(commands: NonNullable<Report['commands']>): string {
-  return `${block(Object.values(commands).join('\n'), 'sh')}\n\n\`scancel\` takes the whole chain, last step first: cancelling one step alone lets the next one start.`;
+function onTheCluster({ queue, log, cancel }: NonNullable<Report['commands']>): string {
+  const lines = block([queue, log, cancel].join('\n'), 'sh');
+  return `${lines}\n\n\`scancel\` cancels the whole chain, the last job first: if you cancel one job alone, the next one starts.`;
 }
 
 function sbatchLines(report: Report): string {
-  // A plan is asked for its exact calls; after a launch the first two show the pattern and the manifest has the rest.
+  // A plan shows the exact calls. After a launch, the first two show the pattern, and the manifest has the rest.
   const shown = report.submissions.slice(0, report.state === 'planned' ? 100 : 2);
+  const script = shellWord(filesIn(report.places.experiment).jobScript);
   const lines = shown.map((submission) => {
-    const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${word(value)}`);
-    return [...environment, 'sbatch --parsable', ...submission.arguments.map(word), `${word(report.places.experiment)}/job.sh`].join(' ');
+    const environment = Object.entries(submission.environment).map(([name, value]) => `${name}=${shellWord(value)}`);
+    return [...environment, 'sbatch --parsable', ...submission.arguments.map(shellWord), script].join(' ');
   });
-  const more =
-    report.submissions.length > shown.length
-      ? `\n\n… and ${count(report.submissions.length - shown.length, 'more job')} like the last.`
-      : '';
-  return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the job id of the step before.${more}`;
+  const hidden = report.submissions.length - shown.length;
+  const more = hidden > 0 ? `\n\n… and ${count(hidden, 'more job')} like the last.` : '';
+  return `${block(lines.join('\n'), 'sh')}\n\n\`@\` stands for the id of the previous job.${more}`;
 }
 
-/** A shell word, quoted only where it has to be. */
-function word(text: string): string {
+/** A shell word, quoted only if necessary. */
+function shellWord(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : quote(text);
 }
 
-/** What a commit status has room for. */
+/** The description of the commit status. */
 export function statusDescription(report: Report): string {
   const cells = report.status?.cells ?? [];
   const complete = cells.filter((cell) => cell.complete).length;
   const known = cells.filter((cell) => cell.nSteps !== undefined);
   const part = known.reduce((sum, cell) => sum + Math.min(1, cell.stepsDone / (cell.nSteps ?? 1)), 0) / known.length;
   const percent = known.length > 0 && complete < cells.length ? `, ${Math.floor(part * 100)}%` : '';
-  return `${report.state === 'alive' ? (report.status?.headline ?? 'in the queue') : headline(report)}${percent}`;
-}
-
-/** Finds the comment that says why something asked for by label or comment did not happen. */
-export const PROBLEM_MARKER = '<!-- slurm-chain problem -->';
-
-/** @param asked what was asked for: `/extend`, `label launch:smoke` */
-export function renderProblem(asked: string, messages: readonly string[]): string {
-  const body = [
-    PROBLEM_MARKER,
-    `### Not done: ${code(asked)}`,
-    ...messages.map((message) => `> [!CAUTION]\n> ${plain(message)}`),
-    'Ask again once this is mended.',
-  ];
-  return capped(body.join('\n\n'), COMMENT_BYTES, '\n');
-}
-
-export const HELP_MARKER = '<!-- slurm-chain help -->';
-
-export function renderHelp(message: string, forms: readonly (readonly [string, string])[]): string {
-  return [
-    HELP_MARKER,
-    `${plain(message.replace(/^t/, 'T'))}${/[?.]$/.test(message) ? '' : '.'} There are:`,
-    table(
-      ['command', ''],
-      forms.map(([form, what]) => [code(form), what]),
-    ),
-    '`WHAT` is an EXPERIMENT_ID, a name, a commit, a W&B run id or a path of checkpoints; without it, what this pull request launched.',
-  ].join('\n\n');
+  return `${report.state === 'alive' && report.status !== undefined ? chainWords(report.status) : headline(report)}${percent}`;
 }
 
 /** One line for a log. */
 export function renderLine(report: Report): string {
   const cells = report.status?.cells ?? [];
   const newest = cells.slice(0, 8).map((cell) => `cell ${cell.number} ${cell.newest ?? 'none'}`);
-  return `${report.id}: ${report.status?.headline ?? headline(report)}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
+  const words = report.status === undefined ? headline(report) : chainWords(report.status);
+  return `${report.id}: ${words}${newest.length > 0 ? ` (${newest.join(', ')}${cells.length > 8 ? ', …' : ''})` : ''}`;
 }

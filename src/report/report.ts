@@ -1,15 +1,15 @@
 import type { Launcher } from '../chain/manifest.ts';
-import type { Submission } from '../chain/plan.ts';
+import type { QueuedJob, Submission } from '../chain/plan.ts';
 import type { ChainStatus } from '../chain/status.ts';
-import type { SubmittedJob } from '../cluster/programs/submit.ts';
+import type { ShellCommands } from '../cluster/programs/submit.ts';
 
-/** The facts a command leaves behind: what the comment, the summary and the outputs are made of. Plain JSON. */
+/** The facts that a command leaves behind. Comment, summary and outputs are made of them. Plain JSON. */
 export interface Report {
   readonly command: 'plan' | 'launch' | 'status' | 'cancel';
   /**
-   * planned: nothing was submitted. submitted: this launch put the chain there. extended: it put steps behind one that was
-   * there. alive: it was there already. complete: training is done, so there is nothing to submit. cancelled: what was asked
-   * for is no longer in the queue. Of a status, that of the chain.
+   * planned: nothing was submitted. submitted: this launch queued the chain. extended: it queued jobs behind a chain that was
+   * alive. alive: the chain was in the queue already. complete: training is complete, so there was nothing to submit. cancelled:
+   * nothing of what was asked for is in the queue any more. For a status, the state of the chain.
    */
   readonly state: 'planned' | 'submitted' | 'extended' | 'alive' | 'cancelled' | ChainStatus['state'];
   readonly id: string;
@@ -25,26 +25,29 @@ export interface Report {
     readonly choices: Readonly<Record<string, string>>;
     readonly nSteps: number | undefined;
   }[];
-  /** Length of the chain in steps, earlier launches included. */
+  /** Length of the chain in jobs, with earlier launches. */
   readonly jobCount: number;
-  /** Upper bound of all its steps; undefined without a time limit in the yaml. */
+  /** The most that all its jobs can use; undefined without a time limit in the yaml. */
   readonly gpuHours: number | undefined;
-  readonly jobs: readonly SubmittedJob[];
+  readonly jobs: readonly QueuedJob[];
   readonly places: { readonly experiment: string; readonly checkpoints: string };
   readonly wandb: { readonly group: string; readonly runs: readonly string[] } | undefined;
   readonly launcher: Launcher;
-  /** What was asked for since: extensions, and launches that carried on. */
-  readonly later: readonly (Pick<Launcher, 'actor' | 'runUrl' | 'at'> & { readonly command: string; readonly steps: readonly number[] })[];
-  /** Where it is reported. */
+  /** Later launches: extensions, and launches that continued a chain. */
+  readonly later: readonly (Pick<Launcher, 'actor' | 'runUrl' | 'at'> & {
+    readonly command: string;
+    readonly jobNumbers: readonly number[];
+  })[];
+  /** The pull requests on which it is reported. */
   readonly pullRequests: readonly number[];
-  /** What the chain is doing; undefined where nobody asked the cluster, or it did not answer. */
+  /** What the chain is doing; undefined if the cluster was not asked, or did not answer. */
   readonly status?: ChainStatus;
-  /** The ends of logs of tasks that failed; a log is `<step>_<job>_<cell>.out`. */
+  /** The ends of the logs of tasks that failed. */
   readonly logs?: readonly { readonly file: string; readonly text: string }[];
-  /** What to copy into a shell on the cluster. */
-  readonly commands: Readonly<Record<'queue' | 'log' | 'cancel', string>> | undefined;
+  /** For a person to copy into a shell on the cluster. */
+  readonly commands: ShellCommands | undefined;
   /** What was or would be submitted. */
   readonly submissions: readonly Pick<Submission, 'jobNumber' | 'cell' | 'environment' | 'arguments'>[];
-  /** Things worth knowing that stop nothing. */
+  /** Facts that a person should know and that stop nothing. */
   readonly notes: readonly string[];
 }

@@ -1,12 +1,33 @@
-# shellcheck shell=bash disable=SC2154 # status is set in the trap
-# What is on the cluster of an experiment, told as it is: what it should be is for src/audit/ to say. Changes nothing.
+# shellcheck shell=bash disable=SC2153,SC2154 # status is set in the trap, the paths come from layout.sh
+# What is on the cluster of each experiment, as it is. src/audit/ compares it with what the commit gives. Changes nothing.
+#
+# answers (the same table as in src/audit/program.ts; INDEX is the one of audit_experiment):
+#   experiment INDEX             the answers about this experiment are complete
+#   save-present INDEX           its directory of checkpoints exists
+#   directory-present INDEX      its directory under workdir exists
+#   checkpoints INDEX ROWS…      `mtime ctime STATE CELL/NAME`, see audit_checkpoints
+#   released INDEX PAIRS…        `CELL CHECKSUM`: the end of the journal when the last task released the cell
+#   journal INDEX CELL END LINES…   END is `whole`, `half` (the last line has no line end) or `unreadable`
+#   ledger INDEX LINES…
+#   manifest INDEX FILE TEXT
+#   summary INDEX FILE TEXT
+#   files INDEX LINES…           of sha256sum
+#   code DIR RECORDED ACTUAL COUNT NAMES…   a staged copy: two digests, and the paths that do not match
+#   copy INDEX DIR               the experiment's copy of that code was compared; three answers follow
+#   copy-changed INDEX COUNT NAMES…
+#   copy-gone INDEX COUNT NAMES…
+#   copy-added INDEX COUNT NAMES…
+#   copy-missing INDEX DIR       the experiment has no copy of that code
+#   copy-unknown INDEX DIR       there is a copy, and nothing to compare it with
+#   task-end TASK_ID SECONDS     when Slurm's accounting says that a task without an end stopped
+#   cost FILES BYTES NANOSECONDS
 #
 #   audit_begin
-#   audit_experiment EXPERIMENT_DIR SAVE_DIR    once per experiment; either may be gone, the first may be empty
+#   audit_experiment INDEX DIR SAVE_DIR CODE_NAME SAVE_COMPLETE   once per experiment; DIR may be empty
 #   audit_end
 #
-# One program takes a thousand experiments, so each costs a handful of forks, however many cells and checkpoints it has; the
-# code of a commit is hashed once, and a file that an experiment shares with it by a hard link not again.
+# One program audits a thousand experiments. So an experiment costs a handful of processes, however many cells and checkpoints it
+# has. The code of a commit is hashed once, and a file that an experiment shares with it by a hard link is not hashed again.
 
 audit_begin() {
     SCRATCH=$(mktemp -d) || { answer problem "no temporary directory could be made on $(uname -n)"; return 1; }
@@ -17,19 +38,20 @@ audit_begin() {
     AUDIT_STARTED=$(date +%s%N)
 }
 
-# The paths in a tree_listing, from stdin; sha256sum marks a name with a backslash in it by one in front.
+# listing_paths: prints the paths of a tree_listing on stdin. sha256sum puts a backslash in front of a line whose name has one.
 listing_paths() {
     sed -E -e 's/^\\[0-9a-f]{64}  //;t u' -e 's/^[0-9a-f]{64}  //;t' -e 's/^link (.*) -> .*$/\1/;t' -e 's/^exec //' -e b \
         -e ':u' -e 's/\\\\/\\/g'
 }
 
-# kind, inode or target, path of every file and link; two directories with the same lines hold the very same files.
+# inode_listing DIR: prints kind, inode or target, and path of every file and link. Two directories with the same lines share
+# all their files.
 inode_listing() (
     cd "$1" || exit 1
     find . -type f -perm -100 -printf 'x\t%D:%i\t%p\n' -o -type f -printf 'f\t%D:%i\t%p\n' -o -type l -printf 'l\t%l\t%p\n' | sort
 )
 
-# From sizes, one a line.
+# count_hashed: adds up file sizes from stdin, one per line.
 count_hashed() {
     local size
     while read -r size; do
@@ -37,17 +59,20 @@ count_hashed() {
     done
 }
 
-# some KEY FILE [VALUE…]: how many lines the file has, and the first of them.
-some() {
+# answer_first KEY FILE [VALUE…]: answers with the number of lines in the file, and the first ten of them.
+answer_first() {
     local key=$1 lines=()
     mapfile -t lines <"$2"
     shift 2
     answer "$key" "$@" ${#lines[@]} "${lines[@]:0:10}"
 }
 
-# The staged code of a commit. Leaves in $SCRATCH/N.*, N being CODES[DIR]: truth, the listing that was recorded when it was
-# staged, sorted, or else the one of now; paths and files in it; marks, its links and executable bits; inodes of now; bad,
-# paths that are not as the truth has them.
+# audit_code DIR: the staged code of a commit. Leaves these files in $SCRATCH/N.*, where N is CODES[DIR]:
+#   truth          the listing that was recorded when the code was staged, sorted; without one, the listing of now
+#   paths, files   the paths in it, and those of regular files
+#   marks          its links and executable bits
+#   inodes         the inode_listing of now
+#   bad            paths that differ from truth
 audit_code() {
     local dir=$1 base=$SCRATCH/${#CODES[@]} recorded='' actual=''
     CODES[$dir]=${#CODES[@]}
@@ -73,13 +98,15 @@ audit_code() {
     if [ -n "$recorded" ] && [ -n "$actual" ] && [ "$recorded" != "$actual" ]; then
         sort "$base.actual" | comm -3 "$base.truth" - | sed 's/^\t//' | listing_paths | sort -u >"$base.bad"
     fi
-    some code "$base.bad" "$dir" "$recorded" "$actual"
+    answer_first code "$base.bad" "$dir" "$recorded" "$actual"
 }
 
-# The experiment's own copy against the same truth. Only what is not the very file that audit_code has hashed is hashed.
+# audit_copy INDEX SHARED_CODE: compares the experiment's copy with the same truth. A file that is a hard link to one that
+# audit_code has hashed is not hashed again.
 audit_copy() {
-    local copy=$1 base=$SCRATCH/${CODES[$2]} s=$SCRATCH/copy bad
-    [ -e "$base.truth" ] || { answer copy-unknown; return; }
+    local index=$1 copy=$CODE base=$SCRATCH/${CODES[$2]} s=$SCRATCH/copy bad
+    [ -e "$base.truth" ] || { answer copy-unknown "$index" "$2"; return; }
+    answer copy "$index" "$2"
     inode_listing "$copy" >"$s"
     : >"$s.added"
     : >"$s.gone"
@@ -101,15 +128,15 @@ audit_copy() {
         } | sort -u | comm -23 - "$s.gone" >"$s.bad"
         bad=$s.bad
     fi
-    some copy-changed "$bad"
-    some copy-gone "$s.gone"
-    some copy-added "$s.added"
+    answer_first copy-changed "$bad" "$index"
+    answer_first copy-gone "$s.gone" "$index"
+    answer_first copy-added "$s.added" "$index"
 }
 
-# `mtime ctime STATE CELL/NAME` of every directory that may be a checkpoint, STATE being e for empty, p where the file that
-# makes a checkpoint complete is not in it, w for whole.
+# audit_checkpoints INDEX SAVE_COMPLETE: answers with `mtime ctime STATE CELL/NAME` for every directory that may be a checkpoint.
+# STATE is e for empty, p for one that lacks the file which marks a complete checkpoint, w for a whole one.
 audit_checkpoints() {
-    local save=$1 complete=$2 rows row index
+    local of=$1 save=$SAVE_DIR complete=$2 rows row index
     mapfile -t rows < <(cd "$save" && find . -mindepth 2 -maxdepth 2 -type d -regex '\./[0-9]+/[^/]*[0-9]' \
         \( -empty -printf '%T@ %C@ e %P\n' -o -printf '%T@ %C@ w %P\n' \) 2>/dev/null)
     if [ -n "$complete" ]; then
@@ -118,13 +145,13 @@ audit_checkpoints() {
             [ -e "$save/${row#* * ? }/$complete" ] || rows[index]=${row/ w / p }
         done
     fi
-    # In pieces: an answer is built in memory.
-    for ((index = 0; index < ${#rows[@]}; index += 2000)); do answer checkpoints "${rows[@]:index:2000}"; done
+    # In pieces, because an answer is built in memory.
+    for ((index = 0; index < ${#rows[@]}; index += 2000)); do answer checkpoints "$of" "${rows[@]:index:2000}"; done
 }
 
-# What the last task that let go of each cell said was the end of its journal.
-audit_heads() {
-    local save=$1 entry cell number sum heads=()
+# audit_released INDEX: the checksum of the journal's last line, which the last task wrote when it released the cell.
+audit_released() {
+    local save=$SAVE_DIR entry cell number sum released=()
     declare -A last=()
     for entry in "$save/.chain/"[0-9]*.lock.[0-9]*; do
         cell=${entry##*/}
@@ -136,76 +163,73 @@ audit_heads() {
     for cell in "${!last[@]}"; do
         sum=
         read -r sum 2>/dev/null <"$save/.chain/$cell.lock.${last[$cell]}/released"
-        [ -z "$sum" ] || heads+=("$cell $sum")
+        [ -z "$sum" ] || released+=("$cell $sum")
     done
-    answer heads "${heads[@]}"
+    answer released "$1" "${released[@]}"
 }
 
+# audit_journals INDEX
 audit_journals() {
-    local save=$1 entry cell last lines end
+    local save=$SAVE_DIR entry cell last lines end
     for entry in "$save/.chain/"[0-9]*.jsonl; do
         [ -f "$entry" ] || continue
         cell=${entry##*/}
-        [ -r "$entry" ] || { answer journal "${cell%.jsonl}" unreadable; continue; }
+        [ -r "$entry" ] || { answer journal "$1" "${cell%.jsonl}" unreadable; continue; }
         mapfile lines <"$entry"
         last='' end=whole
         [ ${#lines[@]} -eq 0 ] || last=${lines[${#lines[@]} - 1]}
         case $last in '' | *$'\n') ;; *) end=half ;; esac
-        answer journal "${cell%.jsonl}" $end "${lines[@]%$'\n'}"
+        answer journal "$1" "${cell%.jsonl}" $end "${lines[@]%$'\n'}"
         if [[ $last =~ ^\{\"event\":\"start\",.*\"task\":\"([0-9]+)\" ]]; then OPEN_TASKS+=("${BASH_REMATCH[1]}"); fi
     done
 }
 
-# What tells where the code is and which checkpoints are complete stands in either manifest.
-JSON_TEXT='(([^"\\]|\\.)*)'
 audit_experiment() {
-    local dir=$1 save=$2 file text code='' complete='' lines=()
-    answer experiment "$dir" "$save"
-    for file in "$save/.chain/manifest.json" ${dir:+"$dir/manifest.json"}; do
-        [ -r "$file" ] || continue
-        IFS= read -r -d '' text <"$file"
-        if [ -z "$complete" ] && [[ $text =~ \"checkpoints\":\{\"prefix\":\"$JSON_TEXT\",\"complete\":\"$JSON_TEXT\" ]]; then
-            complete=${BASH_REMATCH[3]//\\\\/\\}
-            complete=${complete//\\\"/\"}
-        fi
-        if [ -z "$code" ] && [[ $text =~ \"code\":\{\"name\":\"([0-9a-f-]+)\" ]]; then code=${BASH_REMATCH[1]}; fi
-    done
-
+    local index=$1 file text lines=()
+    DIR=''
+    [ -z "$2" ] || experiment_files "$2"
+    save_layout "$3"
     # In this order nothing that a chain writes meanwhile looks like a fault: a start is on record before the checkpoint, a job
     # in the ledger before its start, a launch in the manifest before its release.
-    if [ -d "$save" ]; then
-        answer save
-        audit_checkpoints "$save" "$complete"
-        audit_heads "$save"
-        audit_journals "$save"
+    if [ -d "$SAVE_DIR" ]; then
+        answer save-present "$index"
+        audit_checkpoints "$index" "$5"
+        audit_released "$index"
+        audit_journals "$index"
     fi
-    if [ -n "$dir" ] && [ -r "$dir/ledger.jsonl" ]; then
-        mapfile -t lines <"$dir/ledger.jsonl"
-        answer ledger "${lines[@]}"
+    if [ -n "$DIR" ] && [ -r "$LEDGER" ]; then
+        mapfile -t lines <"$LEDGER"
+        answer ledger "$index" "${lines[@]}"
     fi
-    for file in "$save/.chain/manifest.json" ${dir:+"$dir/manifest.json"}; do
+    for file in "$SAVED_SUMMARY" ${DIR:+"$SUMMARY"}; do
         text=''
-        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer manifest "$file" "$text"; }
+        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer summary "$index" "$file" "$text"; }
     done
-    if [ -z "$dir" ] || [ ! -d "$dir" ]; then return 0; fi
-
-    answer directory
-    mapfile -t lines < <(cd "$dir" && sha256sum configs/* run.sh task.env job.sh 2>/dev/null)
-    count_hashed < <(cd "$dir" && stat -L -c %s configs/* run.sh task.env job.sh 2>/dev/null)
-    answer files "${lines[@]}"
-    [ -n "$code" ] || return 0
-    code=${dir%/experiments/*}/code/$code
-    [ -n "${CODES[$code]:-}" ] || audit_code "$code"
-    if [ -d "$dir/code" ]; then
-        answer copy "$code"
-        audit_copy "$dir/code" "$code"
-    else
-        answer copy-missing "$code"
-    fi
-    return 0
+    for file in "$SAVED_MANIFEST" ${DIR:+"$MANIFEST"}; do
+        text=''
+        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer manifest "$index" "$file" "$text"; }
+    done
+    [ -z "$DIR" ] || [ ! -d "$DIR" ] || audit_directory "$index" "$4"
+    answer experiment "$index"
 }
 
-# When tasks without an end stopped, by Slurm's accounting, which may be absent; and what all of it took.
+# audit_directory INDEX CODE_NAME
+audit_directory() {
+    local index=$1 lines=()
+    answer directory-present "$index"
+    mapfile -t lines < <(cd "$DIR" && sha256sum configs/* run.sh task.env job.sh 2>/dev/null)
+    count_hashed < <(cd "$DIR" && stat -L -c %s configs/* run.sh task.env job.sh 2>/dev/null)
+    answer files "$index" "${lines[@]}"
+    shared_code "${DIR%/experiments/*}" "$2"
+    [ -n "${CODES[$SHARED_CODE]:-}" ] || audit_code "$SHARED_CODE"
+    if [ -d "$CODE" ]; then
+        audit_copy "$index" "$SHARED_CODE"
+    else
+        answer copy-missing "$index" "$SHARED_CODE"
+    fi
+}
+
+# audit_end: when tasks without an end stopped, according to Slurm's accounting, which may be missing; and the cost.
 audit_end() {
     local index rows row
     for ((index = 0; index < ${#OPEN_TASKS[@]}; index += 500)); do

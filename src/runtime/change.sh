@@ -1,21 +1,19 @@
-# shellcheck shell=bash disable=SC2154,SC2034 # LOCK_HELD is set by lock.sh, which goes before; LEFT is for what comes behind
-# What whoever changes an experiment's jobs needs: its launch lock, its ledger, and a way to take jobs out of the queue.
+# shellcheck shell=bash disable=SC2154,SC2034 # layout.sh, lock.sh, queue.sh and job-name.sh come before it; LEFT is for callers
+# Shared by submit.sh and cancel.sh: the launch lock, and cancelling jobs.
+#
+# answers (the same table as in src/cluster/programs/change.ts):
+#   waiting HOLDER               another launch of this experiment holds the lock
+#   note TEXT                    something a person should know
 
-LEASE=600         # seconds after which a launch lock that was not renewed is up for grabs; longer than one sbatch may take
+# Seconds after which a launch lock that was not renewed may be taken over; longer than one call of sbatch may take.
+LEASE=600
 LOCK_PATIENCE=300 # seconds to wait for another launch of the same experiment
+CANCEL_PAUSES=${CHAIN_CANCEL_PAUSES:-1 2 3 4 5 6 7 8 9 10} # seconds between two tries of scancel
 
-# The launcher keeps our standard input open for as long as it lives; its end means that nobody is there any more.
-# A lost connection must not kill us half-way either.
+# The launcher keeps our stdin open as long as it lives. When stdin ends, nobody waits for us any more. A lost connection must
+# not kill us halfway either.
 trap '' PIPE HUP
 launcher_gone() { read -r -t 0 -u 3; }
-
-ledger() {
-    local file=$DIR/ledger.jsonl
-    # A line that a full disk or a kill left half-written must not swallow this one.
-    if [ -s "$file" ] && [ -n "$(tail -c 1 "$file")" ]; then printf '\n' >>"$file" || return 1; fi
-    printf '%s\n' "$1" >>"$file" && { sync "$file" 2>/dev/null || true; }
-}
-now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
 
 lock_is_stale() {
     local dir=$1 host pid rest
@@ -26,23 +24,24 @@ lock_is_stale() {
 
 lock_renew() { touch "$LOCK_HELD"; }
 
-# An overtaken launch touches nothing any more but what carries its own tag.
+# A launch whose lock was taken over must not change anything any more, except jobs with its own tag.
 keep_lock() { lock_still_held && lock_renew; }
 
-# take_launch_lock WORKDIR EXPERIMENT_ID HOLDER: one at a time changes what an experiment has in the queue. Let go at the end.
+# take_launch_lock WORKDIR EXPERIMENT_ID HOLDER: only one program at a time changes the jobs of an experiment. The lock is
+# released when the program ends.
 take_launch_lock() {
-    local waited=0
-    EXPERIMENT=$2
-    DIR=$1/experiments/$EXPERIMENT
+    local waited=0 lock
+    experiment_layout "$1" "$2"
     SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
     trap 'status=$?; rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$status"' EXIT
 
     while :; do
-        lock_try "$DIR/launch.lock" "$(uname -n) $$ $3" && break
+        lock_try "$LAUNCH_LOCK" "$(uname -n) $$ $3" && break
         [ $? -ne 2 ] || { answer problem "the launch lock cannot be taken on $(uname -n): $LOCK_SAID"; exit 1; }
-        [ $waited -gt 0 ] || answer waiting "$(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
+        lock=$LAUNCH_LOCK.$LOCK_NUMBER
+        [ $waited -gt 0 ] || answer waiting "$(cat "$lock/holder" 2>/dev/null)"
         if [ $waited -ge $LOCK_PATIENCE ]; then
-            answer problem "another launch of $EXPERIMENT holds $DIR/launch.lock.$LOCK_NUMBER: $(cat "$DIR/launch.lock.$LOCK_NUMBER/holder" 2>/dev/null)"
+            answer problem "another launch of $EXPERIMENT holds $lock: $(cat "$lock/holder" 2>/dev/null)"
             exit 1
         fi
         launcher_gone && exit 1
@@ -51,42 +50,39 @@ take_launch_lock() {
     done
 }
 
-# cancel_tagged BY TAG…: cancels every job of this experiment whose name starts with one of the tags, in one call and last step
-# first, because a cancelled step lets the one behind it start; then looks by tag until none is left. BY, a JSON string or
-# empty, goes into the ledger. Sets LEFT to what could not be cancelled.
+# cancel_tagged BY PREFIX…: cancels every job of this experiment whose name is one of the prefixes or continues one with a dot.
+# It cancels the last job of the chain first, because a cancelled job lets the next one start, and repeats until squeue shows
+# none of them. BY is JSON for the ledger, or empty. If jobs are left, it fails and sets LEFT to their ids.
 cancel_tagged() {
-    local by=$1 rows row name tag tries ids id launch
+    local by=$1 rows row name prefix pause ids id
     declare -A gone=()
     shift
-    for tries in 1 2 3 4 5 6 7 8 9 10; do
+    for pause in $CANCEL_PAUSES; do
         if rows=$(queue_of "$EXPERIMENT"); then
             ids=()
             while IFS= read -r row; do
                 name=${row##*|}
-                for tag; do
+                for prefix; do
                     case $name in
-                        "$tag" | "$tag".*)
-                            launch=${name##*.l}
-                            gone[${row%%|*}]=${launch%%[.-]*}
-                            name=${name##*.s}
-                            ids+=("${name%%.*} ${row%%|*}")
+                        "$prefix" | "$prefix".*)
+                            parse_job_name "$name"
+                            gone[${row%%|*}]=$JOB_LAUNCH
+                            ids+=("$JOB_NUMBER ${row%%|*}")
                             break
                             ;;
                     esac
                 done
             done <<<"$rows"
             if [ ${#ids[@]} -eq 0 ]; then
-                for id in "${!gone[@]}"; do
-                    ledger "{\"event\":\"cancelled\",\"launch\":${gone[$id]},\"job\":\"$id\",\"time\":\"$(now)\"${by:+,\"by\":$by}}" || return 1
-                done
+                for id in "${!gone[@]}"; do ledger_cancelled "${gone[$id]}" "$id" "${by:+\"by\":$by}" || return 1; done
                 return 0
             fi
             mapfile -t ids < <(printf '%s\n' "${ids[@]}" | sort -u -k1,1nr -k2,2nr | cut -d' ' -f2)
-            LEFT=${ids[*]}
+            LEFT=("${ids[@]}")
             timeout 60 scancel "${ids[@]}" 2>"$SCRATCH"
         fi
         [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_renew
-        sleep "$tries"
+        sleep "$pause"
     done
     return 1
 }

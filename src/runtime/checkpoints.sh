@@ -1,13 +1,13 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # part of job.sh
-# Which checkpoint is the newest complete one.
+# shellcheck shell=bash disable=SC2034,SC2154 # part of job.sh and of survey.sh
+# Finding the newest complete checkpoint. CHECKPOINT_DIR, SAVE_PREFIX and SAVE_COMPLETE say where and what to look for.
 
 is_complete() {
     local inside=("$1"/*)
     [ ${#inside[@]} -gt 0 ] && { [ -z "$SAVE_COMPLETE" ] || [ -e "$1/$SAVE_COMPLETE" ]; }
 }
 
-# Sets CANDIDATES to `number name` of every checkpoint directory, highest first. Numbers compare as numbers, whatever their
-# padding; other names are not looked at, and a link (such as one called latest) is never followed.
+# list_checkpoints: sets CANDIDATES to `number name` of every checkpoint directory, highest first. Numbers are compared as
+# numbers, whatever their padding. Other names are ignored, and links (such as one called latest) are not followed.
 list_checkpoints() {
     local path name found=()
     CANDIDATES=()
@@ -20,8 +20,8 @@ list_checkpoints() {
     [ ${#found[@]} -eq 0 ] || mapfile -t CANDIDATES < <(printf '%s\n' "${found[@]}" | sort -k1,1nr)
 }
 
-# Sets NEWEST and NEWEST_STEP to the complete checkpoint with the highest number, or empty, and NEWER to the incomplete ones
-# above it.
+# find_newest: sets NEWEST and NEWEST_STEP to name and number of the newest complete checkpoint, or to nothing. Sets NEWER to the
+# names of incomplete ones with a higher number.
 find_newest() {
     local candidate name
     NEWEST='' NEWEST_STEP='' NEWER=()
@@ -38,8 +38,9 @@ find_newest() {
 
 RANGES_KEPT=100
 
-# checkpoint_ranges ABOVE UP_TO: the numbers in CANDIDATES above the one and up to the other, lowest first, runs with one
-# distance folded: 20-480/20,499. However irregular they are, the text stays short: what is left over becomes one range.
+# checkpoint_ranges ABOVE UP_TO: prints the numbers in CANDIDATES that are greater than ABOVE and at most UP_TO, lowest first.
+# Numbers with the same distance become a range: 20-480/20,499. After RANGES_KEPT ranges the rest becomes one range, so that the
+# text stays short.
 checkpoint_ranges() {
     local above=$1 up_to=$2 index number first='' last='' stride='' text='' kept=0
     for ((index = ${#CANDIDATES[@]} - 1; index >= 0; index--)); do
@@ -63,8 +64,8 @@ checkpoint_ranges() {
     printf '%s' "$text"
 }
 
-# Seconds from the start of this task to its first new checkpoint, or null. It grows from step to step when resuming has to
-# read its way back through the data.
+# first_save_seconds: prints the seconds from the start of this task to its first new checkpoint, or null. They grow from job to
+# job if resuming has to read its way through the data again.
 first_save_seconds() {
     local candidate new=() first
     for candidate in ${CANDIDATES[@]+"${CANDIDATES[@]}"}; do

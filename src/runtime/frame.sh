@@ -1,19 +1,24 @@
 # shellcheck shell=bash disable=SC2034 # EXPANDED is for the program that follows
-# Prepended to every program that is sent to the login node; see src/cluster/shell.ts for how it gets there.
+# Starts every program that is sent to the login node; src/cluster/shell.ts says how a program gets there.
 #
-# The caller sets MARK, a random word, before this text. An answer is one line `MARK key<TAB>value…`, so nothing that a
-# banner, a start-up file or a chatty command prints can be taken for one. The program's own stdout goes to stderr.
+# answers (the same table as in src/cluster/shell.ts):
+#   problem WHAT DETAILS…        the program failed; WHAT is for a person
+#
+# The caller sets MARK, a random word, before this text. An answer is one line `MARK key<TAB>value…`, so nothing that a banner,
+# a start-up file or a command prints can be taken for one. The last answer of every program is `end STATUS`. The program's own
+# stdout goes to stderr.
 
 exec 4>&1 1>&2
 
-# What a start-up file or a prelude may have switched on would change what the text below means.
+# A start-up file or the prelude may have set options that change what the text below means.
 set +efuCxv
 shopt -u failglob nullglob dotglob
-# These change what the Slurm commands show, in an account that sets them.
+# These variables of an account change what the Slurm commands print.
 for name in $(compgen -e); do
     case $name in SQUEUE_* | SACCT_* | SCONTROL_* | SCANCEL_* | SINFO_*) unset "$name" ;; esac
 done
 
+# answer KEY VALUE…
 answer() {
     local line="$MARK $1" value
     shift
@@ -24,12 +29,12 @@ answer() {
         value=${value//$'\r'/%0D}
         line+=$'\t'$value
     done
-    # The leading line end closes whatever was printed before without one.
+    # The line end in front closes whatever was printed before without one.
     printf '\n%s\n' "$line" >&4
 }
 
-# A path that starts with ~/ or $NAME/ is expanded from the login environment; nothing else in it ever is.
-# Sets EXPANDED. Fails, having answered why, when the variable is unset or what comes out is not absolute.
+# expand_path WHAT PATH: expands a path that starts with ~/ or $NAME/ from the login environment, and nothing else in it.
+# Sets EXPANDED. Fails with an answer if the variable is not set, or if the result is not absolute.
 expand_path() {
     local what=$1 path=$2 name
     case $path in
@@ -53,8 +58,8 @@ expand_path() {
     esac
 }
 
-# The digest of a directory's regular files, symbolic links and executable bits, as src/experiment/code.ts computes it
-# from the commit. Prints the listing it is the SHA-256 of.
+# tree_listing DIR: prints a line for each regular file with its SHA-256, for each symbolic link, and for each executable bit.
+# src/repo/code.ts computes the same listing from the commit; its SHA-256 is the digest of the directory.
 tree_listing() (
     cd "$1" || exit 1
     export LC_ALL=C
@@ -63,32 +68,17 @@ tree_listing() (
     find . -type f -perm -100 -printf 'exec %p\n' | sort
 )
 
-# write_whole FILE TEXT: others see the old content or the new, never half of it, and two writers do not meet.
+# write_whole FILE TEXT: readers see the old content or the new, never a part of it. Two writers cannot mix their texts.
 write_whole() {
     local hidden
     hidden=$1.new.$(uname -n).$$
     printf '%s' "$2" >"$hidden" && mv -f "$hidden" "$1"
 }
 
-# Rows `base id|id|state|reason|dependency|name` of the account's queue whose name is TAG or goes on behind it with a dot: an
-# EXPERIMENT_ID may itself be the start of another one, which goes on with a hyphen. Fails when squeue did not answer: an empty list then means nothing.
-queue_of() {
-    local tag=$1 rows row said
-    said=$(mktemp) || return 1
-    if ! rows=$(timeout 60 squeue -a -h -u "$(id -un)" -o '%F|%i|%T|%r|%E|%j' 2>"$said") || [ -s "$said" ]; then
-        rm -f "$said" # squeue may complain and exit 0
-        return 1
-    fi
-    rm -f "$said"
-    while IFS= read -r row; do
-        case ${row##*|} in "$tag" | "$tag".*) printf '%s\n' "$row" ;; esac
-    done <<<"$rows"
-}
-
 sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }
 
-# What an account may have set that would change what our arguments say, send a job's stderr elsewhere, or make sbatch wait
-# for the job, and that no argument undoes (sbatch(1), INPUT ENVIRONMENT VARIABLES). Other SBATCH_* are the user's choice.
+# An account may set variables that change what our arguments mean, send a job's stderr elsewhere, or make sbatch wait for the
+# job. No argument overrides them (sbatch(1), INPUT ENVIRONMENT VARIABLES). Other SBATCH_* variables are the user's choice.
 clear_sbatch_variables() {
     unset SBATCH_GET_USER_ENV SBATCH_WAIT SBATCH_CLUSTERS SLURM_CLUSTERS SBATCH_ARRAY_INX SBATCH_EXPORT SBATCH_SIGNAL \
         SBATCH_ERROR SBATCH_INPUT

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034 # LOCK_SAID and LOCK_AGE are for the program
-# A lock made of numbered directories: PATH.1, PATH.2, … The highest number is the one that counts. It is free when it
-# holds a file `released`; who wants it makes the next number, and mkdir lets exactly one win. No lock is ever removed
-# while it counts, so taking over a stale one cannot hit a fresh one by mistake, and a holder that was overtaken can see it.
-# Works without flock, which does not reach across nodes on every shared file system.
+# A lock made of numbered directories: PATH.1, PATH.2, … Only the highest number counts. A lock is free if it holds a file
+# `released`. To take it, a program makes the directory with the next number, and mkdir lets exactly one program succeed. A lock
+# that counts is never removed. So a program that takes over a stale lock cannot remove a fresh one by mistake, and a holder
+# that was overtaken can see it. flock does not work across nodes on every shared file system.
 
-# Sets LOCK_NUMBER to the number that counts, 0 when there is none yet.
+# lock_current PATH: sets LOCK_NUMBER to the number that counts, or to 0 if there is no lock yet.
 lock_current() {
     local path=$1 entry number
     LOCK_NUMBER=0
@@ -16,19 +16,19 @@ lock_current() {
     return 0
 }
 
-# Sets LOCK_AGE to the seconds since a lock was made or renewed. Both times are the file system's own, so clocks that differ
-# between nodes do not matter.
+# lock_age DIR: sets LOCK_AGE to the seconds since a lock was made or renewed. Both times come from the file system, so clocks
+# that differ between nodes do not matter.
 lock_age() {
     local dir=$1 now made
     : >"$dir.now" || return 1
     now=$(stat -c %Y "$dir.now")
-    made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away while we looked
+    made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away meanwhile
     rm -f "$dir.now"
     LOCK_AGE=$((now - made))
 }
 
-# lock_try PATH HOLDER: 0 taken (LOCK_HELD is its directory), 1 somebody has it, 2 it cannot be made (LOCK_SAID says why).
-# `lock_is_stale DIR`, which the program defines, says whether the holder of a lock that was not released is gone.
+# lock_try PATH HOLDER: returns 0 if the lock is ours now (LOCK_HELD is its directory), 1 if another program holds it, 2 if it
+# cannot be made (LOCK_SAID says why). The program defines `lock_is_stale DIR`, which succeeds if the holder of a lock is gone.
 lock_try() {
     local path=$1 holder=$2 current number
     LOCK_HELD=''
@@ -43,19 +43,19 @@ lock_try() {
         LOCK_HELD=''
         return 1
     fi
-    # A lock without a name on it would pass for one whose maker died.
+    # A lock without a holder looks like one whose maker died.
     if ! LOCK_SAID=$( (printf '%s\n' "$holder" >"$LOCK_HELD/holder") 2>&1); then
         rm -rf "$LOCK_HELD"
         LOCK_HELD=''
         return 2
     fi
-    # Looking may have taken long: others may have come and gone since, and taken their numbers with them.
+    # If the look above took long, others may have taken and released the lock since, and removed old numbers.
     if ! lock_still_held; then
         rm -rf "$LOCK_HELD"
         LOCK_HELD=''
         return 1
     fi
-    # Older ones no longer count and go, the one just overtaken excepted: somebody may be looking at it.
+    # Older locks no longer count. The one just overtaken stays, because its holder may be looking at it.
     number=$((LOCK_NUMBER - 2))
     while [ $number -gt 0 ] && [ -d "$path.$number" ]; do
         rm -rf "$path.$number"
@@ -68,5 +68,5 @@ lock_still_held() {
     [ "$LOCK_HELD" = "${LOCK_HELD%.*}.$LOCK_NUMBER" ]
 }
 
-# lock_release [LAST_WORD]: frees it; the file that says so keeps the last word of who had it.
+# lock_release [TEXT]: releases the lock. The file that says so holds TEXT, for the next holder.
 lock_release() { printf '%s' "${1:-}" >"$LOCK_HELD/released"; }

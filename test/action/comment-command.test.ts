@@ -12,14 +12,14 @@ const ask = (body: string) => {
 
 test('each command in each of its forms', () => {
   for (const [body, wanted] of [
-    ['/launch smoke', { command: 'launch', called: 'smoke' }],
+    ['/launch smoke', { command: 'launch', experiment: 'smoke' }],
     ['/launch', { command: 'launch' }],
     [
       '/launch configs/smoke.yaml n_jobs=4 train.lr=[1, 2] cluster=a',
-      { command: 'launch', called: 'configs/smoke.yaml', overrides: ['train.lr=[1, 2]', 'cluster=a', 'chain.n_jobs=4'] },
+      { command: 'launch', experiment: 'configs/smoke.yaml', overrides: ['train.lr=[1, 2]', 'cluster=a', 'chain.n_jobs=4'] },
     ],
-    ['/plan smoke', { command: 'plan', called: 'smoke' }],
-    ['/restart smoke', { command: 'restart', called: 'smoke' }],
+    ['/plan smoke', { command: 'plan', experiment: 'smoke' }],
+    ['/restart smoke', { command: 'restart', experiment: 'smoke' }],
     ['/status', { command: 'status' }],
     ['  /STATUS  smoke-1a2b3c4d5e6f\nand some words', { command: 'status', target: 'smoke-1a2b3c4d5e6f' }],
     ['/extend 2', { command: 'extend', overrides: ['chain.n_jobs=2'] }],
@@ -64,8 +64,8 @@ test('a command that is not well-formed says its form', () => {
     ['/launch a b', /takes one experiment.*\/launch NAME/],
     ['/extend a b 2', /\/extend \[WHAT\] \[N\]/],
     ['/cancel a b', /takes one chain/],
-    ['/cancel cell=x', /cell must be a whole number from 0/],
-    ['/cancel step=0', /step must be a whole number from 1/],
+    ['/cancel cell=x', /cell must be a whole number of at least 0/],
+    ['/cancel step=0', /job must be a whole number of at least 1/],
     ['/status a b', /takes one thing/],
   ] as const) {
     assert.throws(() => commandOfComment(body), message, body);

@@ -47,14 +47,17 @@ const request = (...args: Parameters<typeof ask>) => {
 };
 
 test('a label names the experiment; the commit is the head, never the merge commit', () => {
-  const { called, commit, label, pullRequest, refs, actors } = request(labeled('launch:smoke'));
-  assert.deepEqual({ called, commit, label, refs }, { called: 'smoke', commit: HEAD, label: 'launch:smoke', refs: ['refs/pull/12/head'] });
+  const { experiment, commit, label, pullRequest, refs, actors } = request(labeled('launch:smoke'));
+  assert.deepEqual(
+    { experiment, commit, label, refs },
+    { experiment: 'smoke', commit: HEAD, label: 'launch:smoke', refs: ['refs/pull/12/head'] },
+  );
   assert.deepEqual(pullRequest, { number: 12, head: HEAD, isFork: false });
   assert.deepEqual(actors, ['alice', 'bob']);
 });
 
 test('plain launch means what the pull request changes', () => {
-  assert.equal(request(labeled('launch')).called, undefined);
+  assert.equal(request(labeled('launch')).experiment, undefined);
 });
 
 test('only the label of the event counts', () => {
@@ -67,8 +70,8 @@ test('only the label of the event counts', () => {
 
 test('an input config changes what plain launch means, and not which events launch', () => {
   const given = { config: 'configs/x.yaml' };
-  assert.equal(request(labeled('launch'), given).called, 'configs/x.yaml');
-  assert.equal(request(labeled('launch:smoke'), given).called, 'smoke');
+  assert.equal(request(labeled('launch'), given).experiment, 'configs/x.yaml');
+  assert.equal(request(labeled('launch:smoke'), given).experiment, 'smoke');
   assert.ok('nothing' in ask(labeled('documentation'), given));
   assert.ok('nothing' in ask(labeled('launch', { action: 'closed' }), given));
 });
@@ -88,10 +91,10 @@ test('a fork is told by the repository id, and a deleted one counts', () => {
 });
 
 test('by hand it is the dispatched commit, and the pull request is where to report', () => {
-  const { commit, called, pullRequest } = request({ inputs: {} }, { config: 'configs/x.yaml', pr: 7 }, 'workflow_dispatch');
+  const { commit, experiment, pullRequest } = request({ inputs: {} }, { config: 'configs/x.yaml', pr: 7 }, 'workflow_dispatch');
   assert.deepEqual(
-    { commit, called, pullRequest },
-    { commit: MERGE, called: 'configs/x.yaml', pullRequest: { number: 7, head: undefined, isFork: false } },
+    { commit, experiment, pullRequest },
+    { commit: MERGE, experiment: 'configs/x.yaml', pullRequest: { number: 7, head: undefined, isFork: false } },
   );
   assert.throws(() => ask({}, {}, 'workflow_dispatch'), /names no experiment/);
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditCost } from '../../src/audit/answers.ts';
-import type { Audit } from '../../src/audit/audit.ts';
+import type { AuditCost } from '../../src/audit/program.ts';
 import { renderAudit } from '../../src/audit/render.ts';
+import type { Audit } from '../../src/audit/report.ts';
 
 const COST: AuditCost = { experiments: 1, filesHashed: 1234, bytesHashed: 5_600_000, clusterSeconds: 2.25, seconds: 3.5 };
 
@@ -71,10 +71,11 @@ function audit(fields: Partial<Audit> = {}): Audit {
     ...fields,
   };
 }
+const rendered = (audits: readonly Audit[], cost: AuditCost = COST, most?: number) => renderAudit({ audits, cost }, most);
 const changed = (...findings: string[]): Audit['verdict'] => ({ kind: 'changed', changed: findings, missing: [] });
 
 test('one audit: the verdict first, then what was asked', () => {
-  const text = renderAudit([audit()], COST);
+  const text = rendered([audit()], COST);
   assert.ok(text.startsWith('### smoke-1a2b3c4d5e6f: verified\n'));
   for (const wanted of [
     '[`1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b`](https://github.com/lab/nano/commit/1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b) Warm up longer',
@@ -91,7 +92,7 @@ test('one audit: the verdict first, then what was asked', () => {
 });
 
 test('findings, missing things and strangers are named', () => {
-  const text = renderAudit(
+  const text = rendered(
     [
       audit({
         verdict: { kind: 'changed', changed: ['a: b'], missing: ['the ledger'] },
@@ -103,11 +104,11 @@ test('findings, missing things and strangers are named', () => {
   );
   assert.match(text, /^### .*: changed, 1 finding\n\n\*\*Changed\*\*\n\n- a: b\n\n\*\*Missing\*\*\n\n- the ledger/);
   assert.match(text, /\| 3 \| {2}\| `step_50` \| 1 \| \*\*unaccounted for\*\*/);
-  assert.match(text, /no: no branch and no tag leads to the commit any more/);
+  assert.match(text, /no: no branch and no tag leads to the commit/);
 });
 
 test('several: the worst first, each folded', () => {
-  const text = renderAudit(
+  const text = rendered(
     [
       audit({ id: 'good' }),
       audit({ id: 'half', verdict: { kind: 'incomplete', changed: [], missing: ['the ledger'] } }),
@@ -130,15 +131,15 @@ test('a thousand fit, folds are closed, and it says what is left out', () => {
     audit({ id: `e-${index}`, verdict: changed(...Array.from({ length: 40 }, (_, line) => `finding ${line} ${'x'.repeat(100)}`)) }),
   );
   for (const most of [1_000_000, 65_000]) {
-    const text = renderAudit(many, { ...COST, experiments: 1000 }, most);
+    const text = rendered(many, { ...COST, experiments: 1000 }, most);
     assert.ok(Buffer.byteLength(text) <= most, String(Buffer.byteLength(text)));
     assert.equal(text.match(/<details>/g)?.length ?? 0, text.match(/<\/details>/g)?.length ?? 0);
   }
-  assert.match(renderAudit(many, COST), /The details of \d+ experiments are in the output `report` alone/);
+  assert.match(rendered(many, COST), /The details of \d+ experiments are only in the output `report`/);
   const cells = Array.from({ length: 5000 }, (_, cell) => ({ ...(audit().cells[0] ?? assert.fail()), cell }));
-  const wide = renderAudit([audit({ cells })], COST);
+  const wide = rendered([audit({ cells })], COST);
   assert.match(wide, /and 4,800 rows more/);
-  assert.match(renderAudit([], { ...COST, experiments: 0 }), /there are none/);
+  assert.match(rendered([], { ...COST, experiments: 0 }), /there are none/);
 });
 
 test('text from outside formats nothing, mentions nobody and closes no cell', () => {
@@ -165,7 +166,7 @@ test('text from outside formats nothing, mentions nobody and closes no cell', ()
     cells: [{ ...(cell ?? assert.fail()), choices: { [nasty]: nasty }, unaccounted: [{ name: nasty, number: 1, why: nasty }] }],
     reachability: { reachable: true, branches: [nasty], tags: [nasty], pullRequests: [], unknown: undefined },
   });
-  for (const text of [renderAudit([nastyOne], COST), renderAudit([nastyOne, audit()], COST)]) {
+  for (const text of [rendered([nastyOne], COST), rendered([nastyOne, audit()], COST)]) {
     // What stands in code is shown as it is; a run of backticks longer than any in it opens and closes it.
     const outside = text.replace(/(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)/g, '');
     assert.ok(!/(?<!\\)<(script|!--)/.test(outside), outside);

@@ -5,10 +5,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { AuditCost, AuditTarget } from '../../src/audit/answers.ts';
 import { checksumOf } from '../../src/audit/attribution.ts';
-import { type Audit, auditExperiments } from '../../src/audit/audit.ts';
+import { auditExperiments } from '../../src/audit/audit.ts';
+import type { AuditTarget } from '../../src/audit/program.ts';
 import { renderAudit } from '../../src/audit/render.ts';
+import type { Audit, AuditReport } from '../../src/audit/report.ts';
 import { type Connection, connect } from '../../src/cluster/connection.ts';
 import { type Cluster, repoConfigAt } from '../../src/experiment/repo-config.ts';
 import type { Repo } from '../../src/repo/git.ts';
@@ -35,7 +36,7 @@ let checkouts = 0;
 function checkout(): Repo {
   const directory = join(scratch, `checkout-${++checkouts}`);
   execFileSync('git', ['clone', '--quiet', '--depth=1', `file://${remote()}`, directory], { stdio: 'ignore' });
-  return { directory };
+  return { directory, token: '' };
 }
 
 /** Two cells; step 1 is asked to stop on the way, step 2 goes on to the end. */
@@ -54,8 +55,9 @@ before(async () => {
   await until('checkpoints of step 1', () => [0, 1].every((cell) => existsSync(join(lab.save, id, String(cell), 'step_20'))));
   slurm(environment, 'scancel', '--batch', '--signal=USR1', jobs[0] ?? '');
   await endOf(environment, jobs, { cells: 2 });
-  target = { id, experimentDirectory: `${lab.workdir}/experiments/${id}`, saveDirectory: `${lab.save}/${id}` };
-  const config = await repoConfigAt({ directory: lab.workspace }, git(lab.workspace, 'rev-parse', 'HEAD'));
+  const summary = { codeName: commit, checkpoints: { prefix: 'step_', complete: '', offset: 1 } } as const;
+  target = { id, experimentDirectory: `${lab.workdir}/experiments/${id}`, saveDirectory: `${lab.save}/${id}`, summary };
+  const config = await repoConfigAt({ directory: lab.workspace, token: '' }, git(lab.workspace, 'rev-parse', 'HEAD'));
   cluster = config.clusters.get('entropy') ?? assert.fail();
   connection = await connect(cluster, { privateKey: readFileSync(environment.CLUSTER_KEY, 'utf8'), passphrase: '' });
   // As it was left; hard links stay hard links.
@@ -74,8 +76,8 @@ const restore = () => {
   asUser(environment, `cd ${lab.save}.kept && cp -a save ${lab.save} && cp -a work ${lab.workdir}`);
 };
 
-async function auditAll(targets: readonly AuditTarget[], repo = checkout()): Promise<{ audits: Audit[]; cost: AuditCost }> {
-  return auditExperiments(connection, cluster, repo, targets, '', () => {});
+async function auditAll(targets: readonly AuditTarget[], repo = checkout()): Promise<AuditReport> {
+  return auditExperiments({ connection, cluster }, repo, targets, () => {});
 }
 async function audit(): Promise<Audit> {
   const { audits } = await auditAll([target]);
@@ -122,7 +124,7 @@ test('as it was left: verified, with everything that was asked', async () => {
     const onDisk = asUser(environment, `ls -d ${target.saveDirectory}/${cell.cell}/step_* | wc -l`);
     assert.equal((first?.count ?? 0) + (second?.count ?? 0), Number(onDisk));
   }
-  const text = renderAudit([found], (await auditAll([target])).cost);
+  const text = renderAudit({ audits: [found], cost: (await auditAll([target])).cost });
   assert.match(text, /^### audit-\S+: verified/);
   assert.match(text, /1 experiment, \d+ files hashed/);
 });
@@ -132,8 +134,8 @@ test('one byte of staged code, changed in place where all copies share it', asyn
   const found = await auditAfter(`chmod u+w ${file} && printf X | dd of=${file} bs=1 seek=5 conv=notrunc status=none`);
   names(
     found,
-    /the staged code \S+ is not the commit's tree: train\.py$/m,
-    /\/code, where its jobs start, is not the commit's tree: train\.py$/m,
+    /the staged code \S+ does not match the commit: train\.py$/m,
+    /\/code, where the jobs start, does not match the commit: train\.py$/m,
   );
   assert.equal(found.verdict.changed.length, 2);
 });
@@ -141,19 +143,19 @@ test('one byte of staged code, changed in place where all copies share it', asyn
 test("the experiment's own copy: a byte, a mode, a link in place of a file, a file that is gone; added files are no change", async () => {
   const copy = `${target.experimentDirectory}/code`;
   const edit = `cp train.py t && chmod u+w t && printf X | dd of=t bs=1 seek=5 conv=notrunc status=none && mv -f t train.py`;
-  names(await auditAfter(`cd ${copy} && ${edit}`), /where its jobs start, is not the commit's tree: train\.py$/m);
+  names(await auditAfter(`cd ${copy} && ${edit}`), /where the jobs start, does not match the commit: train\.py$/m);
   names(
     await auditAfter(`cd ${copy} && cp README.md r && chmod +x r && mv -f r README.md`),
-    /jobs start, is not the commit's tree: README\.md$/m,
+    /jobs start, does not match the commit: README\.md$/m,
   );
   names(
     await auditAfter(`cd ${copy} && cp README.md /tmp/r.$$ && ln -sf /tmp/r.$$ README.md`),
-    /jobs start, is not the commit's tree: README\.md$/m,
+    /jobs start, does not match the commit: README\.md$/m,
   );
   names(await auditAfter(`cd ${copy} && rm -f 'a b/ü.txt'`), /\/code lacks files of the commit: a b\/ü\.txt$/m);
   const added = await auditAfter(`cd ${copy} && mkdir __pycache__ && echo x >__pycache__/t.pyc`);
   assert.equal(added.verdict.kind, 'verified', JSON.stringify(added.verdict));
-  assert.match(added.notes.join('\n'), /1 file beside the commit's in .*: __pycache__\/t\.pyc/);
+  assert.match(added.notes.join('\n'), /1 file in .* is not in the commit, as jobs may add them: __pycache__\/t\.pyc/);
   // The same file again, not shared any more, is as good.
   const same = await auditAfter(`cd ${copy} && cp -p train.py t && mv -f t train.py`);
   assert.equal(same.verdict.kind, 'verified', JSON.stringify(same.verdict));
@@ -163,9 +165,9 @@ test('one cell config, run.sh, job.sh', async () => {
   const at = target.experimentDirectory;
   names(
     await auditAfter(`sed -i 's/lr: 0.2/lr: 0.3/' ${at}/configs/config_1.yaml`),
-    /^configs\/config_1\.yaml is not what the commit and the overrides give$/m,
+    /^configs\/config_1\.yaml does not match the commit and the overrides$/m,
   );
-  names(await auditAfter(`echo >>${at}/run.sh`), /^run\.sh is not what/m);
+  names(await auditAfter(`echo >>${at}/run.sh`), /^run\.sh does not match/m);
   names(await auditAfter(`echo >>${at}/job.sh`), /^job\.sh is not the one/m);
   const gone = await auditAfter(`rm ${at}/configs/config_0.yaml`);
   assert.deepEqual(gone.verdict, { kind: 'incomplete', changed: [], missing: ['configs/config_0.yaml'] });
@@ -188,20 +190,20 @@ test('one field of one manifest, whichever copy it is; and of both', async () =>
     await auditAfter(`sed -i 's/train.save_every=10/train.save_every=5/' ${here} ${there}`),
     /id is .* in the manifest and .* at the commit/,
   );
-  names(await auditAfter(`sed -i 's/"path":"configs\\/audit.yaml"/"path":"--evil"/' ${here} ${there}`), /does not give such an experiment/);
+  names(await auditAfter(`sed -i 's/"path":"configs\\/audit.yaml"/"path":"--evil"/' ${here} ${there}`), /does not give this experiment/);
   names(
     await auditAfter(`sed -i 's/Try something/Try nothing/' ${here} ${there}`),
     /subject is "Try nothing" in the manifest and "Try something"/,
   );
-  names(await auditAfter(`printf '{' > ${there}`), /\.chain\/manifest\.json is not readable/);
+  names(await auditAfter(`printf '{' > ${there}`), /\.chain\/manifest\.json is not valid JSON/);
 });
 
 test('a journal line that was edited, put in or taken out, the last one included', async () => {
-  names(await auditAfter(`sed -i '2s/"exit":0/"exit":1/' .chain/1.jsonl`), /^cell 1: line 2 of its journal does not go with its sum/m);
-  names(await auditAfter(`sed -i 2d .chain/0.jsonl`), /^cell 0: line 2 of its journal does not go with its sum/m);
-  names(await auditAfter(`sed -i 1d .chain/0.jsonl`), /^cell 0: line 1 of its journal does not go with its sum/m);
-  names(await auditAfter(`sed -i 2p .chain/0.jsonl`), /^cell 0: line 3 of its journal does not go with its sum/m);
-  names(await auditAfter(`sed -i '$d' .chain/0.jsonl`), /^cell 0: the line that was the last one of its journal .* is not in it/m);
+  names(await auditAfter(`sed -i '2s/"exit":0/"exit":1/' .chain/1.jsonl`), /^cell 1: line 2 of its journal does not match its checksum/m);
+  names(await auditAfter(`sed -i 2d .chain/0.jsonl`), /^cell 0: line 2 of its journal does not match its checksum/m);
+  names(await auditAfter(`sed -i 1d .chain/0.jsonl`), /^cell 0: line 1 of its journal does not match its checksum/m);
+  names(await auditAfter(`sed -i 2p .chain/0.jsonl`), /^cell 0: line 3 of its journal does not match its checksum/m);
+  names(await auditAfter(`sed -i '$d' .chain/0.jsonl`), /^cell 0: its journal lacks the line that was the last one/m);
   const gone = await auditAfter(`rm .chain/0.jsonl`);
   names(gone, /^cell 0: its journal is gone$/m, /^0\/step_10 is unaccounted for: no task is on record/m);
   assert.deepEqual(gone.verdict.missing, ['the journal of cell 0']);
@@ -223,7 +225,7 @@ test('a journal with new sums still has to fit ledger and manifest', async () =>
     return `${plain.slice(0, -1)},"sum":"${sum}"}`;
   });
   const found = await auditAfter(`cat > .chain/0.jsonl <<'EOF'\n${forged.join('\n')}\nEOF`);
-  names(found, /the journal of cell 0 has job 999999, which the ledger does not know/);
+  names(found, /the journal of cell 0 has job 999999, which the ledger lacks/);
 });
 
 test('a checkpoint that was copied in by hand is unaccounted for, by cp -r and cp -a, inside and outside the ranges', async () => {
@@ -239,7 +241,7 @@ test('a checkpoint that was copied in by hand is unaccounted for, by cp -r and c
   }
   // In place of one that was saved, an hour later.
   const later = await auditAfter(`rm -r 0/step_20 && cp -r 0/step_10 0/step_20 && touch -d '+1 hour' 0/step_20`);
-  names(later, /^0\/step_20 is unaccounted for: it was last written at \S+, and job \d+_0, which has saved this number, ran from/m);
+  names(later, /^0\/step_20 is unaccounted for: it was last written at \S+, but task \d+_0, which saved this number, ran from/m);
   const half = await auditAfter('mkdir 0/step_900');
   assert.equal(half.verdict.kind, 'verified');
   assert.match(half.notes.join('\n'), /step_900 is not complete/);
@@ -249,7 +251,7 @@ test('workdir was purged: what is beside the checkpoints still answers', async (
   const found = await auditAfter(`chmod -R u+w ${lab.workdir} && rm -rf ${lab.workdir}`);
   assert.equal(found.verdict.kind, 'incomplete', JSON.stringify(found.verdict));
   assert.deepEqual(found.verdict.changed, []);
-  assert.match(found.verdict.missing.join('\n'), /the experiment's directory .*, and with it the staged code, the cell configs/);
+  assert.match(found.verdict.missing.join('\n'), /the directory of the experiment, .*, and with it the staged code, the cell configs/);
   assert.deepEqual(
     [found.identity?.commit, found.identity?.path, found.identity?.overrides],
     [commit, 'configs/audit.yaml', ['train.save_every=10']],
@@ -262,7 +264,11 @@ test('workdir was purged: what is beside the checkpoints still answers', async (
   // Without the shared copy alone nothing is missing: the experiment has its own, and the listing is there.
   const shared = await auditAfter(`chmod -R u+w ${lab.workdir}/code && rm -rf ${lab.workdir}/code/${commit}`);
   assert.equal(shared.verdict.kind, 'verified', JSON.stringify(shared.verdict));
-  const [none] = (await auditAll([{ id: 'nothing-here', experimentDirectory: undefined, saveDirectory: '/nowhere/nothing-here' }])).audits;
+  const [none] = (
+    await auditAll([
+      { id: 'nothing-here', experimentDirectory: undefined, saveDirectory: '/nowhere/nothing-here', summary: target.summary },
+    ])
+  ).audits;
   assert.equal(none?.verdict.kind, 'incomplete');
 });
 
@@ -286,7 +292,7 @@ test('branches and tags that lead to the commit, and a commit that is gone', asy
   // A fresh checkout, so that no copy of it is left here.
   const gone = await audit();
   assert.equal(gone.verdict.kind, 'incomplete', JSON.stringify(gone.verdict));
-  assert.match(gone.verdict.missing.join('\n'), /the commit [0-9a-f]{12} is not in the repository any more/);
+  assert.match(gone.verdict.missing.join('\n'), /the commit [0-9a-f]{12} is no longer in the repository/);
   assert.deepEqual([gone.reachability.reachable, gone.reachability.unknown], [false, undefined]);
   assert.equal(gone.cells[0]?.tasks.length, 2, 'the rest is still told');
   const away = checkout();
@@ -312,27 +318,28 @@ test('a thousand experiments under one save.path in one go, at a cost that is st
       // The first half as if workdir were there.
       experimentDirectory: index < 500 ? target.experimentDirectory : undefined,
       saveDirectory: `${made}/m-${index + 1}`,
+      summary: target.summary,
     })),
   ];
   const lines: string[] = [];
   const started = performance.now();
-  const { audits, cost } = await auditExperiments(connection, cluster, checkout(), targets, '', (line) => lines.push(line));
+  const { audits, cost } = await auditExperiments({ connection, cluster }, checkout(), targets, (line) => lines.push(line));
   const seconds = (performance.now() - started) / 1000;
   assert.equal(audits.length, 1001);
   assert.equal(audits[0]?.verdict.kind, 'verified');
   for (const [index, found] of audits.slice(1).entries()) {
     assert.equal(found.id, `m-${index + 1}`);
-    assert.ok(found.verdict.changed.includes(`the manifest is of ${id}`));
+    assert.ok(found.verdict.changed.includes(`the manifest belongs to ${id}`));
     assert.equal(found.identity?.commit, commit);
     assert.equal(found.cells[0]?.tasks[0]?.count, 1);
   }
   assert.equal(cost.experiments, 1001);
   assert.ok(cost.filesHashed > 0 && cost.bytesHashed > 0 && cost.clusterSeconds > 0 && cost.clusterSeconds <= cost.seconds);
   assert.ok(
-    lines.some((line) => line.includes('looked at 500 experiments of 1001')),
+    lines.some((line) => line.includes('examined 500 experiments of 1001')),
     lines.join('\n'),
   );
-  const text = renderAudit(audits, cost);
+  const text = renderAudit({ audits, cost });
   assert.ok(Buffer.byteLength(text) <= 1_000_000);
   assert.match(text, /^### Audit of 1,001 experiments: 1,000 changed, 1 verified/);
   context.diagnostic(`${text.split('\n')[2]} measured ${seconds.toFixed(1)} s`);

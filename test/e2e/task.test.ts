@@ -157,7 +157,7 @@ test('a trainer that crashes at once: ten jobs, two starts', async () => {
   assert.equal(journal.filter((line) => line.event === 'stopped').length, 8);
   assert.match(
     readFileSync(join(experiment, `logs/3_${jobs[2]}_0.out`), 'utf8'),
-    /the last 2 tasks of cell 0 failed without one new checkpoint/,
+    /the last 2 tasks of cell 0 failed without a new checkpoint/,
   );
 });
 

@@ -10,7 +10,7 @@ import { ROOT } from '../support/action.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-code-'));
 after(() => rmSync(directory, { recursive: true }));
-const repo = { directory: join(directory, 'repo') };
+const repo = { directory: join(directory, 'repo'), token: '' };
 const git = (...args: string[]) =>
   execFileSync('git', ['-C', repo.directory, '-c', 'user.name=A', '-c', 'user.email=a@b', ...args], {
     encoding: 'utf8',
@@ -87,13 +87,13 @@ test('files are read from the commit, links are not followed, paths stay inside'
 });
 
 test('a shallow checkout fetches the one commit, and says what to do when it cannot', async () => {
-  const shallow = { directory: join(directory, 'shallow') };
+  const shallow = { directory: join(directory, 'shallow'), token: 'token' };
   execFileSync('git', ['clone', '--quiet', '--depth=1', `file://${repo.directory}`, shallow.directory], { stdio: 'ignore' });
-  await ensureCommit(shallow, commit, [], 'token');
+  await ensureCommit(shallow, commit, []);
   assert.equal(await fileAt(shallow, commit, 'a'), '1');
   await assert.rejects(
-    ensureCommit(shallow, '9'.repeat(40), ['refs/pull/1/head'], ''),
+    ensureCommit(shallow, '9'.repeat(40), ['refs/pull/1/head']),
     /lacks commit 9+ and it could not be fetched .*fetch-depth: 0/,
   );
-  await assert.rejects(ensureCommit({ directory: '/' }, commit, [], ''), /no git checkout in \/ .*actions\/checkout/);
+  await assert.rejects(ensureCommit({ directory: '/', token: '' }, commit, []), /no git checkout in \/ .*actions\/checkout/);
 });

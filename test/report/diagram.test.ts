@@ -14,8 +14,8 @@ const step = (number: number, more: Partial<JobStatus> = {}): JobStatus => ({
   jobNumber: number,
   cell: undefined,
   jobId: String(4710 + number),
-  after: number === 1 ? undefined : String(4709 + number),
-  tasks: [{ words: number === 1 ? 'running' : 'waiting for the step before', count: 2 }],
+  after: number === 1 ? [] : [String(4709 + number)],
+  tasks: [{ state: number === 1 ? { kind: 'running', node: '', since: undefined } : { kind: 'waiting-for-job' }, count: 2 }],
   alive: true,
   ...more,
 });
@@ -23,12 +23,14 @@ const step = (number: number, more: Partial<JobStatus> = {}): JobStatus => ({
 function diagramOf(steps: readonly JobStatus[] | undefined): string {
   const status: ChainStatus | undefined = steps && {
     state: 'running',
-    headline: 'running',
+    running: { first: 1, last: 1 },
+    next: undefined,
     at: 0,
     jobs: steps,
     cells: [],
     extendBy: 0,
-    missingJobs: 0,
+    lastJob: 3,
+    wantedJobs: 3,
   };
   const report: Report = {
     command: 'status',
@@ -58,9 +60,9 @@ function diagramOf(steps: readonly JobStatus[] | undefined): string {
 for (const [what, steps] of [
   ['one step', [step(1)]],
   ['three steps', [1, 2, 3].map((number) => step(number))],
-  ['a step behind several jobs', [step(1, { cell: 0 }), step(2, { cell: 1, after: undefined }), step(3, { after: '4711,4712' })]],
+  ['a step behind several jobs', [step(1, { cell: 0 }), step(2, { cell: 1, after: [] }), step(3, { after: ['4711', '4712'] })]],
   ['more jobs than are drawn', Array.from({ length: 300 }, (_, index) => step(index + 1, { cell: index % 100 }))],
-  ['steps that have ended', [step(1, { alive: false, tasks: [{ words: 'failed, exit code 1 (a "quote")', count: 1 }] }), step(2)]],
+  ['steps that have ended', [step(1, { alive: false, tasks: [{ state: { kind: 'failed', exit: 1 }, count: 1 }] }), step(2)]],
   ['jobs nobody has looked at yet', undefined],
 ] as const) {
   test(`mermaid reads the diagram of ${what}`, async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { capped, code, plain } from '../../src/report/markdown.ts';
-import { markerOf, renderComment, renderProblem, renderSummary } from '../../src/report/render.ts';
+import { markerOf, renderComment, renderSummary } from '../../src/report/render.ts';
+import { renderProblem } from '../../src/report/replies.ts';
 import type { Report } from '../../src/report/report.ts';
 
 function report(cells: number, extra: Partial<Report> = {}): Report {
@@ -30,7 +31,7 @@ function report(cells: number, extra: Partial<Report> = {}): Report {
       jobNumber: step,
       cell: undefined,
       jobId: String(4710 + step),
-      after: step === 1 ? undefined : String(4709 + step),
+      after: step === 1 ? [] : [String(4709 + step)],
       state: 'PENDING',
     })),
     places: { experiment: '/w/experiments/smoke-1a2b3c4d5e6f', checkpoints: '/ckpt/smoke-1a2b3c4d5e6f' },
@@ -63,8 +64,8 @@ test('the comment starts with its marker and says what a person looks for', () =
   const body = renderComment(report(4));
   assert.ok(body.startsWith(markerOf('smoke-1a2b3c4d5e6f')));
   for (const wanted of [
-    'submitted, 3 steps',
-    '4 cells × 3 steps · at most 576 GPU-hours',
+    'submitted, 3 jobs',
+    '4 cells × 3 jobs · at most 576 GPU-hours',
     '`4712` | `4711`',
     'scancel 3 2 1',
     '/ckpt/smoke-1a2b3c4d5e6f/',

@@ -17,7 +17,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { checksumOf, parseRanges } from '../../src/audit/attribution.ts';
+import { checksumOf } from '../../src/audit/attribution.ts';
+import { contains, parseRanges } from '../../src/audit/ranges.ts';
 import { JOB_SCRIPT } from '../../src/cluster/programs/stage.ts';
 import { ROOT } from '../support/action.ts';
 import { until } from '../support/lab.ts';
@@ -190,12 +191,12 @@ test('done by a COMPLETE file, without n_steps', () => {
 test('when every cell is done, what is queued behind is cancelled, last step first; nothing else is', () => {
   const one = cell('true', { cells: 2 });
   one.save('step_99');
-  one.queue('2005|exp.l1.s5\n2004|exp.l1.s4\n2006|exp.l1.s6.c1\n2001|exp.l1.s2\n3000|experiment.l1.s9\n3001|other');
+  one.queue('2005|exp.l1-0.s5\n2004|exp.l1-0.s4\n2006|exp.l1-0.s6.c1\n2001|exp.l1-0.s2\n3000|experiment.l1-0.s9\n3001|other');
   assert.match(one.task(3).log, /nothing to do/);
   const cancelled = join(one.chain, '../../../cancelled');
   assert.ok(!existsSync(cancelled), 'cell 1 is not done');
   writeFileSync(join(one.chain, '1.jsonl'), '{"event":"end","complete":true}\n');
-  assert.match(one.task(3).log, /all 2 cells are done; cancelling what is still queued: 2006 2005 2004/);
+  assert.match(one.task(3).log, /all 2 cells are complete; cancelling the jobs that are still in the queue: 2006 2005 2004/);
   assert.equal(readFileSync(cancelled, 'utf8'), '2006 2005 2004\n');
   rmSync(cancelled);
   one.task(3, { CHAIN_CANCEL_WHEN_DONE: 'false' });
@@ -209,7 +210,7 @@ test('a crash uses two starts, then later steps end at once; a new launch goes o
   const third = one.task(3);
   assert.equal(third.status, 1);
   assert.doesNotMatch(third.log, /it ran/);
-  assert.match(third.log, /the last 2 tasks of cell 0 failed without one new checkpoint.*Launch the experiment again to go on/);
+  assert.match(third.log, /the last 2 tasks of cell 0 failed without a new checkpoint.*launch the experiment again to continue/);
   assert.equal(one.task(4).status, 1);
   assert.deepEqual(
     one.journal().map((line) => line.event),
@@ -269,7 +270,7 @@ test('checkpoints the journal knows of that are gone stop the cell instead of tr
   rmSync(join(one.checkpoints, 'step_7'), { recursive: true });
   const { status, log } = one.task(2);
   assert.equal(status, 1);
-  assert.match(log, /the journal knows of checkpoint 7 of cell 0, and .* holds none\. Not training from scratch/);
+  assert.match(log, /the journal has checkpoint 7 of cell 0, but .* holds no checkpoint\. This task does not train from scratch/);
 });
 
 test('a checkpoint that shows up late is waited for', async () => {
@@ -360,7 +361,7 @@ test('what was saved is on record as runs of one distance, however many and howe
   one.save('step_0040');
   one.save('step_900', '');
   one.task(1);
-  assert.deepEqual(parseRanges(one.journal()[0]?.['found']), [
+  assert.deepEqual(parseRanges(String(one.journal()[0]?.['found'])), [
     { first: 7, last: 20, stride: 13 },
     { first: 40, last: 600, stride: 20 },
     { first: 601, last: 601, stride: 1 },
@@ -369,10 +370,9 @@ test('what was saved is on record as runs of one distance, however many and howe
   const squares = Array.from({ length: 700 }, (_, index) => 1000 + index * index);
   for (const number of squares) one.save(`step_${number}`);
   one.task(2);
-  const found = parseRanges(one.journal()[2]?.['found']) ?? [];
+  const found = parseRanges(String(one.journal()[2]?.['found'])) ?? [];
   assert.equal(found.length, 101);
-  const holds = (number: number) =>
-    found.some((run) => number >= run.first && number <= run.last && (number - run.first) % run.stride === 0);
+  const holds = (number: number) => contains(found, number);
   assert.ok([...numbers, ...squares].every(holds));
   assert.ok(!holds(8) && !holds(602));
 });
@@ -404,7 +404,7 @@ for (const [what, queue, taken] of [
     if (taken) assert.match(log, /it ran/);
     else {
       assert.equal(status, 75);
-      assert.match(log, /cell 0 is held by job 900_0 \(step 1, restart 0, on n9\)/);
+      assert.match(log, /cell 0 is held by task 900_0 \(job 1 of the chain, restart 0, on n9\)/);
       assert.ok(!existsSync(join(one.chain, '0.jsonl')), 'nothing was touched');
     }
   });
@@ -535,7 +535,7 @@ test('a holder that was overtaken leaves the records to its successor', () => {
   const one = cell('mkdir "$CHECKPOINT_DIR/../.chain/0.lock.2"; echo "2000 0 - 2 2000_0 n2" > "$CHECKPOINT_DIR/../.chain/0.lock.2/holder"');
   const { status, log } = one.task(1);
   assert.equal(status, 75);
-  assert.match(log, /belongs to another job by now/);
+  assert.match(log, /belongs to another task now/);
   assert.deepEqual(
     one.journal().map((line) => line.event),
     ['start'],

@@ -1,147 +1,125 @@
 import { quote } from '../../base/shell-quote.ts';
-import { experimentDirectory, type Places, type Plan, type Submission } from '../../chain/plan.ts';
+import { parseJobName } from '../../chain/job-name.ts';
+import { experimentFiles, type Places, saveDirectory } from '../../chain/layout.ts';
+import { type Manifest, summaryOf } from '../../chain/manifest.ts';
+import type { Plan, QueuedJob, Submission } from '../../chain/plan.ts';
 import { secretAssignments } from '../../chain/task.ts';
-import type { Experiment } from '../../experiment/experiment.ts';
-import type { Cluster } from '../../experiment/repo-config.ts';
-import type { Connection } from '../connection.ts';
-import { type Answer, call, runProgram, Unknown } from '../shell.ts';
-import { tidy } from './probe.ts';
+import type { Answer, Answers, AnswerTable } from '../answers.ts';
+import type { Login } from '../login.ts';
+import { call, type Program, runProgram, Unknown } from '../shell.ts';
+import { CHANGE_ANSWERS, CHANGE_PARTS } from './change.ts';
+import { sbatchMessage } from './probe.ts';
 import { JOB_SCRIPT } from './stage.ts';
 
-/** A job that is in the queue. */
-export interface SubmittedJob {
-  readonly jobNumber: number;
-  readonly cell: number | undefined;
-  readonly jobId: string;
-  /** What it waits for: the id of a job, or several with commas. */
-  readonly after: string | undefined;
-  /** Slurm's state, as far as the submission saw it. */
-  readonly state: string;
-}
+const ANSWERS = {
+  ...CHANGE_ANSWERS,
+  changed: [],
+  alive: ['jobId', 'state', 'dependency', 'name'],
+  submitted: ['jobNumber', 'cell', 'jobId', 'after…'],
+  cut: ['jobNumber', 'reason'],
+  released: [],
+  held: ['reason'],
+  refused: ['reason'],
+  stuck: ['reason', 'jobIds…'],
+  unknown: ['reason'],
+} as const satisfies AnswerTable;
 
-/** How a submission ended; `unknown` is thrown. */
-export type Submitted =
+export const SUBMIT: Program<typeof ANSWERS> = { parts: [...CHANGE_PARTS, 'submit'], answers: ANSWERS };
+
+/** How a submission ended. An unknown outcome is thrown. */
+export type SubmitResult =
   | {
       readonly kind: 'submitted';
-      readonly jobs: readonly SubmittedJob[];
-      /** Why the steps could not be released. */
+      readonly jobs: readonly QueuedJob[];
+      /** Why the jobs could not be released. */
       readonly held: string | undefined;
-      /** Slurm refused the steps from this one on, and those before it were kept. */
-      readonly cut: { readonly step: number; readonly why: string } | undefined;
+      /** Slurm refused the jobs from this number on, and the jobs before it are kept. */
+      readonly cut: { readonly jobNumber: number; readonly reason: string } | undefined;
     }
-  /** The chain was there already and is alive; nothing was submitted. */
-  | { readonly kind: 'alive'; readonly jobs: readonly SubmittedJob[] }
-  /** Slurm said no; the queue is as it was. */
-  | { readonly kind: 'refused'; readonly why: string }
-  /** Another launch came between the probe and the lock. */
+  /** The chain is in the queue already; nothing was submitted. */
+  | { readonly kind: 'alive'; readonly jobs: readonly QueuedJob[] }
+  /** Slurm refused; the queue is as it was. */
+  | { readonly kind: 'refused'; readonly reason: string }
+  /** Another launch of the experiment came between the probe and the lock. */
   | { readonly kind: 'changed' }
-  /** Jobs are left that could not be cancelled. They are held or wait for held ones, so nothing runs. */
-  | { readonly kind: 'stuck'; readonly why: string; readonly jobs: readonly string[] };
+  /** Rolling back failed. The jobs are held or wait for held ones, so nothing runs. */
+  | { readonly kind: 'stuck'; readonly reason: string; readonly jobIds: readonly string[] };
 
 export interface SubmitOrder {
-  readonly experiment: Experiment;
   readonly plan: Plan;
   readonly places: Places;
-  /** Lines the ledger had when the plan was made. */
+  readonly manifest: Manifest;
+  /** Lines that the ledger had when the plan was made. */
   readonly ledgerLines: number;
-  /** For the jobs; none given leaves those of an earlier launch. */
+  /** For the jobs. Without any, the secrets of an earlier launch stay. */
   readonly secrets: ReadonlyMap<string, string>;
-  readonly manifest: string;
   /** Who holds the launch lock, for others to read. */
   readonly holder: string;
-  /** Go on behind the end of a chain that is alive, instead of reporting it. */
+  /** Continue behind the end of a chain that is alive, instead of reporting it. */
   readonly extend: boolean;
-  /** Keep the whole steps that were accepted when a later one is refused, instead of taking them back. */
+  /** When Slurm refuses a later job, keep the whole jobs that it accepted, instead of rolling back. */
   readonly keep: boolean;
 }
 
+/** What a submission says while it runs. */
+export type SubmitProgress =
+  | { readonly kind: 'submitted'; readonly jobNumber: number; readonly jobId: string }
+  | { readonly kind: 'note'; readonly text: string }
+  | { readonly kind: 'waiting'; readonly holder: string };
+
 /**
  * The transaction of src/runtime/submit.sh, in one round trip.
- * @param onAnswer progress: `submitted step cell job`, `note text`, `waiting holder`
- * @param signal stops between two submissions and takes back what was queued
- * @throws Unknown when the connection broke: what was queued is then released or taken back over there, and the next launch sees which
+ * @param signal stops between two submissions and rolls back
+ * @throws Unknown when the connection broke. The program on the cluster then finishes or rolls back by itself, and the next
+ * launch sees which
  */
 export async function submit(
-  connection: Connection,
-  cluster: Cluster,
+  login: Login,
   order: SubmitOrder,
-  onAnswer: (answer: Answer) => void,
+  onProgress: (progress: SubmitProgress) => void,
   signal?: AbortSignal,
-): Promise<Submitted> {
-  const { experiment, plan, places } = order;
-  const reply = await runProgram(connection, {
-    purpose: 'submitting',
-    parts: ['lock', 'change', 'submit'],
-    prelude: cluster.prelude,
-    calls: [
-      call(
-        'submit_begin',
-        places.workdir,
-        experiment.id,
-        `${places.savePath}/${experiment.id}`,
-        String(plan.launch),
-        plan.tag,
-        String(order.ledgerLines),
-        order.holder,
-        order.extend ? 'extend' : 'report',
-        order.keep ? 'keep' : 'cancel',
-      ),
-      call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
-      ...plan.submissions.map(stepCall),
-      call('submit_end', order.manifest, String(plan.submissions.length)),
-    ],
-    // sbatch may retry for two minutes a call when the controller is busy, and others may hold the lock.
-    deadlineSeconds: 900 + 120 * plan.submissions.length,
-    onAnswer,
-    signal,
+): Promise<SubmitResult> {
+  const { plan, places, manifest } = order;
+  const { answers, status, stderr } = await runProgram(
+    login,
+    SUBMIT,
+    {
+      purpose: 'submitting',
+      calls: [
+        call(
+          'submit_begin',
+          places.workdir,
+          manifest.id,
+          saveDirectory(places.savePath, manifest.id),
+          String(plan.launch),
+          plan.tag,
+          String(order.ledgerLines),
+          order.holder,
+          order.extend ? 'extend' : 'report',
+          order.keep ? 'keep' : 'cancel',
+        ),
+        call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
+        ...plan.submissions.map(submitCall),
+        call('submit_end', jsonLine(manifest), jsonLine(summaryOf(manifest)), String(plan.submissions.length)),
+      ],
+      // sbatch may retry for two minutes per call while the controller is busy, and another launch may hold the lock.
+      deadlineSeconds: 900 + 120 * plan.submissions.length,
+      signal,
+    },
+    (answer) => report(answer, onProgress),
+  );
+  return resultOf(answers, plan, (what) => {
+    throw new Unknown(`${login.connection.name}: ${what ?? `the submission ended with status ${status}. ${stderr.slice(-1000)}`}`);
   });
-  const { answers } = reply;
-  const find = (key: string) => answers.find((answer) => answer.key === key)?.values;
-
-  const unknown = find('unknown');
-  if (unknown !== undefined)
-    throw new Unknown(`${connection.name}: ${unknown[0] ?? ''}. Nothing was released; the next launch settles what is there`);
-  const stuck = find('stuck');
-  if (stuck !== undefined) return { kind: 'stuck', why: tidy(stuck[0] ?? ''), jobs: (stuck[1] ?? stuck[0] ?? '').split(' ') };
-  const refused = find('refused');
-  if (refused !== undefined) return { kind: 'refused', why: tidy(refused[0] ?? '') };
-  const problem = find('problem');
-  if (problem !== undefined) return { kind: 'refused', why: problem[0] ?? '' };
-  if (find('changed') !== undefined) return { kind: 'changed' };
-  const alive = answers.filter((answer) => answer.key === 'alive');
-  if (alive.length > 0) return { kind: 'alive', jobs: jobsOfRows(alive.map((answer) => answer.values[0] ?? '')) };
-
-  const held = find('held');
-  if (find('released') === undefined && held === undefined) {
-    throw new Unknown(
-      `${connection.name}: submitting ended with status ${reply.status} and no word on the release. ${reply.stderr.slice(-1000)}`,
-    );
-  }
-  const [cutAt, cutWhy = ''] = find('cut') ?? [];
-  const cut = cutAt === undefined ? undefined : { step: Number(cutAt), why: tidy(cutWhy) };
-  const kept = (step: number) => cut === undefined || step < cut.step;
-  const jobs: SubmittedJob[] = answers
-    .filter((answer) => answer.key === 'submitted')
-    .map(({ values: [step = '', cell = '', job = '', , after = ''] }) => ({
-      jobNumber: Number(step),
-      cell: cell === '' ? undefined : Number(cell),
-      jobId: job,
-      after: after.replaceAll(' ', ',') || undefined,
-      state: 'PENDING',
-    }))
-    .filter((job) => kept(job.jobNumber));
-  const wanted = plan.submissions.filter((submission) => kept(submission.jobNumber)).length;
-  if (jobs.length !== wanted) {
-    throw new Unknown(
-      `${connection.name}: ${wanted} steps were to be submitted and ${jobs.length} were heard of. ${reply.stderr.slice(-1000)}`,
-    );
-  }
-  return { kind: 'submitted', jobs, held: held === undefined ? undefined : (held[1] ?? ''), cut };
 }
 
-function stepCall(submission: Submission): string {
+function jsonLine(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+function submitCall(submission: Submission): string {
   return call(
-    'submit_step',
+    'submit_job',
     String(submission.jobNumber),
     submission.cell === undefined ? '' : String(submission.cell),
     submission.after === undefined ? '' : String(submission.after),
@@ -152,32 +130,70 @@ function stepCall(submission: Submission): string {
   );
 }
 
-/** Rows `base id|id|state|reason|dependency|name` of squeue, as queue_of in submit.sh prints them: one job each, by step. */
-function jobsOfRows(rows: readonly string[]): SubmittedJob[] {
-  const jobs = new Map<string, SubmittedJob>();
-  for (const row of rows) {
-    const [job = '', , state = '', , dependency = '', name = ''] = row.split('|');
-    const [, step = '0', cell] = /\.s(\d+)(?:\.c(\d+))?$/.exec(name) ?? [];
-    // An array whose tasks differ shows several rows; one that runs says more than one that waits for its turn.
-    if (jobs.has(job) && state !== 'RUNNING') continue;
-    jobs.set(job, {
-      jobNumber: Number(step),
-      cell: cell === undefined ? undefined : Number(cell),
-      jobId: job,
-      after: [...dependency.matchAll(/afterany:(\d+)/g)].map((match) => match[1]).join(',') || undefined,
-      state,
-    });
+function report(answer: Answer<typeof ANSWERS>, onProgress: (progress: SubmitProgress) => void): void {
+  if (answer.key === 'submitted') onProgress({ kind: 'submitted', jobNumber: Number(answer.jobNumber), jobId: answer.jobId });
+  else if (answer.key === 'note') onProgress({ kind: 'note', text: answer.text });
+  else if (answer.key === 'waiting') onProgress({ kind: 'waiting', holder: answer.holder });
+}
+
+/** @param unknown throws; without text, for a reply that says nothing about the outcome */
+export function resultOf(answers: Answers<typeof ANSWERS>, plan: Plan, unknown: (what?: string) => never): SubmitResult {
+  const lost = answers.optional('unknown');
+  if (lost !== undefined) unknown(`${lost.reason}. Nothing was released. Launch again: the next launch settles what is in the queue`);
+  const stuck = answers.optional('stuck');
+  if (stuck !== undefined) return { kind: 'stuck', reason: sbatchMessage(stuck.reason), jobIds: stuck.jobIds };
+  const refused = answers.optional('refused');
+  if (refused !== undefined) return { kind: 'refused', reason: sbatchMessage(refused.reason) };
+  const [problem] = answers.all('problem');
+  if (problem !== undefined) return { kind: 'refused', reason: problem.what };
+  if (answers.has('changed')) return { kind: 'changed' };
+  const alive = answers.all('alive');
+  if (alive.length > 0) return { kind: 'alive', jobs: aliveJobs(alive) };
+
+  const held = answers.optional('held');
+  if (!answers.has('released') && held === undefined) unknown();
+  const cutAnswer = answers.optional('cut');
+  const cut = cutAnswer && { jobNumber: Number(cutAnswer.jobNumber), reason: sbatchMessage(cutAnswer.reason) };
+  const isKept = (jobNumber: number) => cut === undefined || jobNumber < cut.jobNumber;
+  const jobs = answers
+    .all('submitted')
+    .map(({ jobNumber, cell, jobId, after }): QueuedJob => {
+      return { jobNumber: Number(jobNumber), cell: cell === '' ? undefined : Number(cell), jobId, after, state: 'PENDING' };
+    })
+    .filter((job) => isKept(job.jobNumber));
+  const expected = plan.submissions.filter((submission) => isKept(submission.jobNumber)).length;
+  if (jobs.length !== expected) unknown(`${expected} jobs were to be submitted, and the cluster reports ${jobs.length}`);
+  return { kind: 'submitted', jobs, held: held?.reason, cut };
+}
+
+/** One job per id, in the order of the chain. */
+function aliveJobs(rows: readonly { jobId: string; state: string; dependency: string; name: string }[]): QueuedJob[] {
+  const jobs = new Map<string, QueuedJob>();
+  for (const { jobId, state, dependency, name } of rows) {
+    // An array whose tasks differ has several rows. One that runs says more than one that waits.
+    if (jobs.has(jobId) && state !== 'RUNNING') continue;
+    const parsed = parseJobName(name);
+    const after = [...dependency.matchAll(/afterany:(\d+)/g)].flatMap((match) => match[1] ?? []);
+    jobs.set(jobId, { jobNumber: parsed?.jobNumber ?? 0, cell: parsed?.cell, jobId, after: [...new Set(after)], state });
   }
   return [...jobs.values()].sort((a, b) => a.jobNumber - b.jobNumber || (a.cell ?? 0) - (b.cell ?? 0));
 }
 
-// With more jobs than this a line to copy finds them by name instead of listing them.
+// Beyond this many jobs, the commands to copy find them by name instead of listing their ids.
 const MOST_IDS = 12;
 
-/** The lines a person copies to look at a chain, or to end it: last step first, because a cancelled step starts the next. */
-export function commandsFor(places: Places, id: string, jobs: readonly SubmittedJob[]): Record<'queue' | 'log' | 'cancel', string> {
+/** Commands for a person to copy, to look at a chain or to cancel it. */
+export interface ShellCommands {
+  readonly queue: string;
+  readonly log: string;
+  /** The last job comes first, because a cancelled job lets the next one start. */
+  readonly cancel: string;
+}
+
+/** @param workdir expanded */
+export function commandsFor(workdir: string, id: string, jobs: readonly QueuedJob[]): ShellCommands {
   const ids = [...new Set(jobs.map((job) => job.jobId))];
-  const log = `tail -f ${quote(`${experimentDirectory(places, id)}/logs/`)}*`;
+  const log = `tail -f ${quote(`${experimentFiles(workdir, id).logs}/`)}*`;
   if (ids.length > MOST_IDS) {
     return {
       queue: `squeue -u "$USER" -o '%i %T %R %E %j' | grep -F ${id}.l`,
