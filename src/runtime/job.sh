@@ -205,10 +205,10 @@ CONTRACT+=' SLURM_EXPORT_ENV PET_SIGNALS_TO_HANDLE'
 
 # restore_account_environment: gives exported variables that this script changed their old values.
 restore_account_environment() {
-    local name
-    for name in "${!ACCOUNT_ENVIRONMENT[@]}"; do
-        case " $CONTRACT " in *" $name "*) continue ;; esac
-        [ "${!name-}" = "${ACCOUNT_ENVIRONMENT[$name]}" ] || export "$name=${ACCOUNT_ENVIRONMENT[$name]}"
+    local _name # not a name that an account uses
+    for _name in "${!ACCOUNT_ENVIRONMENT[@]}"; do
+        case " $CONTRACT " in *" $_name "*) continue ;; esac
+        [ "${!_name-}" = "${ACCOUNT_ENVIRONMENT[$_name]}" ] || export "$_name=${ACCOUNT_ENVIRONMENT[$_name]}"
     done
 }
 

@@ -595,3 +595,9 @@ test('a full temporary directory does not change how a run ended', { skip: isRoo
     assert.equal(one.journal().at(-1)?.['exit'], status);
   }
 });
+
+test('a variable that the account exports under a name that job.sh uses reaches the program unchanged', () => {
+  const one = cell('echo "CELL=$CELL DIR=$DIR LOGS=$LOGS TASK=$TASK name=$name CHECKPOINT_DIR=$CHECKPOINT_DIR"');
+  const { log } = one.task(1, { CELL: 'mine', DIR: '/data', LOGS: 'l o g s', TASK: 'classify', name: "it's", CHECKPOINT_DIR: '/theirs' });
+  assert.match(log, new RegExp(`^CELL=mine DIR=/data LOGS=l o g s TASK=classify name=it's CHECKPOINT_DIR=${one.checkpoints}$`, 'm'));
+});
