@@ -13,7 +13,7 @@ import { parseSource } from '../../src/experiment/document.ts';
 import { type Experiment, experimentFrom } from '../../src/experiment/experiment.ts';
 import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
 import { ROOT } from '../support/action.ts';
-import { until } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const EXAMPLE = join(ROOT, 'examples/quickstart');
 const root = mkdtempSync(join(tmpdir(), 'slurm-chain-quickstart-'));
