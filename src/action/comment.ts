@@ -7,20 +7,20 @@ interface Comment {
 }
 
 /**
- * Writes the one comment that starts with the marker: edited where it is there already, else made.
+ * Writes the comment that starts with a marker: edits it if it exists, else creates it.
  *
- * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
- * both then see two, keep the oldest, and take the other away.
+ * Only a comment of our own counts, because anybody can write the marker. If two writers find none and create one each, both then
+ * see two, keep the older one, and delete the other.
  * @returns its address
  */
 export async function upsertComment(api: Api, name: RepoName, number: number, marker: string, body: string): Promise<string> {
   try {
-    const [first] = await ours(api, name, number, marker);
-    if (first?.body === body) return first.html_url;
-    if (first !== undefined) return await edit(api, name, first, body);
-    const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
-    const [oldest, ...extra] = await ours(api, name, number, marker);
-    if (oldest === undefined || oldest.id === made.id) return made.html_url;
+    const [existing] = await ownComments(api, name, number, marker);
+    if (existing?.body === body) return existing.html_url;
+    if (existing !== undefined) return await edit(api, name, existing, body);
+    const { data: created } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
+    const [oldest, ...extra] = await ownComments(api, name, number, marker);
+    if (oldest === undefined || oldest.id === created.id) return created.html_url;
     for (const comment of extra) await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
     return await edit(api, name, oldest, body);
   } catch (error) {
@@ -28,12 +28,14 @@ export async function upsertComment(api: Api, name: RepoName, number: number, ma
   }
 }
 
-/** Takes the comment with this marker away, if there is one. */
+/** Deletes the comment with this marker, if there is one. */
 export async function deleteComment(api: Api, name: RepoName, number: number, marker: string): Promise<void> {
   try {
-    for (const comment of await ours(api, name, number, marker)) await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+    for (const comment of await ownComments(api, name, number, marker)) {
+      await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+    }
   } catch (error) {
-    throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
+    throw explained(error, `deleting a comment on pull request #${number}`, 'pull-requests: write');
   }
 }
 
@@ -43,13 +45,13 @@ async function edit(api: Api, name: RepoName, comment: Comment, body: string): P
 }
 
 /** Our comments with the marker, oldest first. */
-async function ours(api: Api, name: RepoName, number: number, marker: string): Promise<Comment[]> {
+async function ownComments(api: Api, name: RepoName, number: number, marker: string): Promise<Comment[]> {
   const me = await login(api);
   const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
   return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
 }
 
-/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
+/** The login of the token. GraphQL, because REST's /user refuses the token of a workflow. */
 async function login(api: Api): Promise<string> {
   const { viewer } = await api.graphql<{ viewer: { login: string } }>('{ viewer { login } }');
   return viewer.login;

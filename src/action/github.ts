@@ -9,45 +9,49 @@ export interface RepoName {
   readonly repo: string;
 }
 
-/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
+/** The API at GITHUB_API_URL. Retries when GitHub is busy (429, 5xx). */
 export function apiWith(token: string): Api {
   return getOctokit(token, {}, retry);
 }
 
-/** What went wrong, with the likely cause for the answers people meet. */
+/** What went wrong, with the likely cause for common answers. @param permission what the workflow has to grant */
 export function explained(error: unknown, what: string, permission: string): Problem {
-  const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+  const status = statusOf(error);
   const message = messageOf(error);
   const hint =
     status === 401
-      ? '; the github-token is not valid (any more)'
+      ? '. The github-token is not valid, or no longer valid'
       : status === 403 && /resource not accessible/i.test(message)
-        ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
+        ? `. Give the workflow 'permissions: ${permission}'. On pull requests from forks and from Dependabot the token can only read`
         : status === 404
-          ? `; is the token one for this repository, with 'permissions: ${permission}'?`
+          ? `. Check that the token is for this repository, with 'permissions: ${permission}'`
           : '';
   return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
 }
 
-/** @throws Problem unless each of them may write to the repository */
+function statusOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+}
+
+/** @throws Problem unless each actor has write permission */
 export async function requireWrite(api: Api, name: RepoName, actors: readonly string[]): Promise<void> {
   for (const username of actors) {
     let permission: string;
     try {
       permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
     } catch (error) {
-      throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
+      throw explained(error, `reading the permission of ${username} in ${name.owner}/${name.repo}`, 'contents: read');
     }
-    // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
+    // The API uses the old names: `maintain` shows as write and `triage` as read (REST, repository permissions for a user).
     if (permission !== 'admin' && permission !== 'write') {
       throw new Problem(
-        `${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`,
+        `${username} has ${permission} permission on ${name.owner}/${name.repo}. Launching on the cluster needs write permission. Nothing was submitted`,
       );
     }
   }
 }
 
-/** The head commit of a pull request as it is now, and whether that is in another repository. */
+/** The head commit of a pull request as it is now, and whether it comes from another repository. */
 export async function pullRequestHead(
   api: Api,
   name: RepoName,
@@ -81,17 +85,16 @@ export async function pullRequestsWith(api: Api, name: RepoName, commit: string)
   }
 }
 
-/** Takes a label off; one that is gone already is fine. */
+/** Removes a label. It is fine if the label is gone already. */
 export async function removeLabel(api: Api, name: RepoName, number: number, label: string): Promise<void> {
   try {
     await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
   } catch (error) {
-    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-    if (status !== 404) throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+    if (statusOf(error) !== 404) throw explained(error, `removing the label '${label}'`, 'pull-requests: write');
   }
 }
 
-/** A receipt under a comment. */
+/** Adds a reaction to a comment. */
 export async function react(api: Api, name: RepoName, comment: number, content: 'eyes' | 'rocket' | 'confused'): Promise<void> {
   try {
     await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
@@ -108,10 +111,10 @@ interface CommitStatus {
   readonly url: string;
 }
 
-// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
+// https://docs.github.com/en/rest/commits/statuses: at most 1000 per commit and context; a description has at most 140 characters.
 const LONGEST_DESCRIPTION = 140;
 
-/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
+/** Sets a status on a commit, unless the newest one of this context says the same, because GitHub limits their number. */
 export async function setCommitStatus(api: Api, name: RepoName, sha: string, status: CommitStatus): Promise<void> {
   const { context, state, url } = status;
   const letters = [...status.description];

@@ -1,4 +1,4 @@
-/** Where in a file a problem is; line and column count from 1. */
+/** A place in a file. Line and column count from 1. */
 export interface Place {
   readonly file: string;
   readonly line: number;
@@ -6,8 +6,8 @@ export interface Place {
 }
 
 /**
- * Something a person has to know and can act on: the message says what happened, where, and what to do about it, in one
- * paragraph. Everything else that is thrown is a fault of this program.
+ * An error that a person can act on. Its message says in one paragraph what happened, where, and what to do about it. Any other
+ * error is a fault of this program.
  */
 export class Problem extends Error {
   override readonly name = 'Problem';
@@ -19,7 +19,7 @@ export class Problem extends Error {
   }
 }
 
-/** The text of anything that was thrown. */
+/** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

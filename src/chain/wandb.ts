@@ -2,8 +2,8 @@ import { wandbRunId } from '../experiment/identity.ts';
 import type { Wandb } from '../experiment/settings.ts';
 
 /**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ * Addresses of the experiment on W&B: its group, and one run per cell. undefined unless entity and project are known.
+ * The web app uses these forms: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
  */
 export function wandbLinks(wandb: Wandb, id: string, cells: number): { group: string; runs: string[] } | undefined {
   if (wandb.entity === undefined || wandb.project === undefined) return undefined;

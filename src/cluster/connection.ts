@@ -4,7 +4,7 @@ import { messageOf, Problem } from '../base/problem.ts';
 import type { Cluster, Hop } from '../experiment/repo-config.ts';
 import { checkHostKey, fingerprintOf, knownKeyTypes } from './known-hosts.ts';
 
-/** A login on the cluster. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */
+/** A connection to the login node. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */
 export interface Connection {
   /** user@host, for messages. */
   readonly name: string;
@@ -19,7 +19,7 @@ export interface Execution {
   readonly deadlineSeconds: number;
 }
 
-/** How a command ended. Without a code nobody knows: the connection broke, time ran out, or a signal ended it. */
+/** How a command ended. `lost`: the outcome is not known, because the connection broke, time ran out, or a signal ended it. */
 export type Exit = { readonly code: number } | { readonly lost: string };
 
 export interface Credentials {
@@ -41,7 +41,7 @@ export async function connect(cluster: Cluster, credentials: Credentials): Promi
     try {
       return await connectOnce(cluster, key);
     } catch (error) {
-      // Only what never got as far as a login is tried again: nothing can have happened over there.
+      // Only a login that failed is tried again: nothing can have happened on the cluster.
       if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES) throw error;
       await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
     }
@@ -57,21 +57,23 @@ interface PrivateKey {
 }
 
 function parseKey({ privateKey, passphrase }: Credentials): PrivateKey {
-  // Secrets lose their last line end easily, and gain carriage returns; both break the format.
+  // A secret easily loses its last line end or gains carriage returns. Both break the format.
   const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
   if (/^PuTTY-User-Key-File/.test(text)) {
-    throw new Problem("the ssh-key is in PuTTY's format; export it as an OpenSSH key (puttygen key.ppk -O private-openssh -o key)");
+    throw new Problem("the ssh-key is in PuTTY's format. Export it as an OpenSSH key: puttygen key.ppk -O private-openssh -o key");
   }
-  if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text)) throw new Problem('the ssh-key is a public key; the private one is needed');
+  if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text)) throw new Problem('the ssh-key is a public key. Give the private key, the file without .pub');
   if (!text.startsWith('-----BEGIN ')) {
-    throw new Problem("the ssh-key does not start with '-----BEGIN'; give the whole private key file, line ends included");
+    throw new Problem("the ssh-key does not start with '-----BEGIN'. Give the whole private key file, with its line ends");
   }
   const parsed = ssh2.utils.parseKey(text, passphrase || undefined);
   if (parsed instanceof Error) {
-    if (/no passphrase/i.test(parsed.message)) throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase');
-    if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message)) throw new Problem('the ssh-passphrase does not open the ssh-key');
+    if (/no passphrase/i.test(parsed.message))
+      throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase. Set the input ssh-passphrase');
+    if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
+      throw new Problem('the ssh-passphrase does not decrypt the ssh-key. Check the input ssh-passphrase');
     throw new Problem(
-      `the ssh-key cannot be read (${parsed.message}); are its line breaks still there? An ed25519 key from ssh-keygen works`,
+      `the ssh-key cannot be read (${parsed.message}). Check that its line breaks are still there. A key from ssh-keygen -t ed25519 works`,
     );
   }
   const [first] = [parsed].flat();
@@ -101,12 +103,15 @@ async function connectOnce(cluster: Cluster, key: PrivateKey): Promise<Connectio
 function forward(client: Client, hop: Hop): Promise<ClientChannel> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(
-      () => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s`)),
+      () =>
+        reject(
+          new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s. Check the host name and port`),
+        ),
       READY_SECONDS * 1000,
     );
     client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
       clearTimeout(late);
-      if (error) reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}`));
+      if (error) reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}. Check the host name and port`));
       else resolve(channel);
     });
   });
@@ -134,11 +139,11 @@ function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel 
         if (verdict.kind === 'known') return true;
         const start = {
           unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
-          changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}; somebody may be listening in, or the host got a new key`,
+          changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}. Somebody may be intercepting the connection, or the host has a new key`,
           revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
         }[verdict.kind];
         refusedHostKey = new Problem(
-          `${start}. It offered ${verdict.type} ${verdict.fingerprint}. Once you have checked that fingerprint with the cluster's documentation or staff, this is the line for clusters.${cluster.name}.known_hosts: ${verdict.line}`,
+          `${start}. It offered ${verdict.type} ${verdict.fingerprint}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff. If it matches, add this line to clusters.${cluster.name}.known_hosts: ${verdict.line}`,
         );
         return false;
       },
@@ -158,17 +163,21 @@ function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel 
         return reject(
           new Problem(
             accepted
-              ? `${where} took the key and asks for a second factor (${methods}). A workflow cannot give one: ask the cluster's staff for an account that may log in with a key alone`
-              : `${where} did not take the key ${key.fingerprint}. Its public half belongs into ~/.ssh/authorized_keys of ${hop.user} there; the server takes: ${methods}`,
+              ? `${where} accepted the key and asks for a second factor (${methods}). A workflow cannot give one. Ask the cluster's staff for an account that may log in with a key alone`
+              : `${where} rejected the key ${key.fingerprint}. Add its public key to ~/.ssh/authorized_keys of ${hop.user} on that host. The server accepts: ${methods}`,
           ),
         );
       }
       if (/no matching/i.test(error.message)) {
-        return reject(new Problem(`${where}: no common algorithm (${error.message}); the server is too old or too strict for this client`));
+        return reject(
+          new Problem(
+            `${where} and this client have no algorithm in common (${error.message}). The server is too old, or its settings are too strict`,
+          ),
+        );
       }
       reject(
         new Unreachable(
-          `cannot reach ${where}: ${error.message}. Is the name right, does the login node accept connections from the runner (firewall, VPN, fail2ban), does it need proxy_jump?`,
+          `cannot reach ${where}: ${error.message}. Check the host name, whether the login node accepts connections from the runner (firewall, VPN, fail2ban), and whether it needs proxy_jump`,
         ),
       );
     });
@@ -177,7 +186,7 @@ function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel 
   });
 }
 
-/** The types the known_hosts has come first, or the server would show a key that nobody wrote down (ssh_config(5), HostKeyAlgorithms). */
+/** The types in known_hosts come first. Otherwise the server might offer a key that is not in it (ssh_config(5), HostKeyAlgorithms). */
 function hostKeyAlgorithms(known: readonly string[]): NonNullable<ConnectConfig['algorithms']>['serverHostKey'] & string[] {
   const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
   const isKnown = (algorithm: string) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
@@ -221,15 +230,15 @@ function execute(client: Client, command: string, options: Execution, lostReason
     if (lostReason()) return onLost();
     client.exec(command, (error, channel) => {
       if (error) return finish({ lost: error.message });
-      // Both streams are drained whatever comes, or a full window would stop the command.
+      // Both streams are always read, because a full window would stop the command.
       channel.on('data', options.onStdout);
       channel.stderr.on('data', options.onStderr);
       channel.on('exit', (status: number | null) => {
         if (status !== null) code = status;
       });
-      channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'it ended without an exit code' } : { code }));
+      channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'the command ended without an exit code' } : { code }));
       options.input.on('error', (reason) => {
-        // Half an input must not pass for a whole one: the command is left without its end.
+        // Half an input must not look like a whole one, so the command never sees its end.
         finish({ lost: messageOf(reason) });
         channel.destroy();
       });

@@ -9,7 +9,7 @@ interface Entry {
   readonly revoked: boolean;
 }
 
-/** Lines that are not a key (comments, certificate authorities, which ssh2 does not know) are passed over. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
+/** Skips lines without a key: comments, and certificate authorities, which ssh2 does not support. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
 function parse(text: string): Entry[] {
   const entries: Entry[] = [];
   for (const line of text.split(/\r?\n/)) {
@@ -48,7 +48,7 @@ function glob(pattern: string, name: string): boolean {
   return new RegExp(`^${expression}$`).test(name.toLowerCase());
 }
 
-/** The key types known for a host, so that the handshake asks for one of them. */
+/** The key types that are known for a host, so that the handshake asks for one of them. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const name = nameOf(host, port);
   return [
@@ -65,9 +65,8 @@ export type Verdict =
   | { readonly kind: 'unknown' | 'changed' | 'revoked'; readonly type: string; readonly fingerprint: string; readonly line: string };
 
 /**
- * Is this the host's key? Every key of every line that matches the host counts, because one name may stand for several
- * login nodes.
- * @param key as it came over the wire (RFC 4253, 6.6)
+ * Is this the host's key? Every key on every matching line counts, because one name may stand for several login nodes.
+ * @param key in the wire format (RFC 4253, section 6.6)
  */
 export function checkHostKey(text: string, host: string, port: number, key: Buffer): Verdict {
   const name = nameOf(host, port);
@@ -80,7 +79,7 @@ export function checkHostKey(text: string, host: string, port: number, key: Buff
   return { kind: entries.some((entry) => entry.type === type) ? 'changed' : 'unknown', ...about };
 }
 
-/** As ssh-keygen -l prints it. */
+/** The fingerprint of a key, as ssh-keygen -l prints it. */
 export function fingerprintOf(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }

@@ -3,7 +3,6 @@
 #
 # answers (the same table as in src/cluster/programs/change.ts):
 #   waiting HOLDER               another launch of this experiment holds the lock
-#   note TEXT                    something a person should know
 
 # Seconds after which a launch lock that was not renewed may be taken over; longer than one call of sbatch may take.
 LEASE=600

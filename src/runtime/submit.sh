@@ -2,6 +2,7 @@
 # The submission: either the whole chain is in the queue, on record and released, or the queue is as it was.
 #
 # answers (the same table as in src/cluster/programs/submit.ts):
+#   note TEXT                    something a person should know
 #   changed                      another launch changed the ledger since the probe; nothing was done
 #   alive JOB_ID STATE DEPENDENCY NAME   a row of squeue of the chain that is in the queue already
 #   submitted JOB_NUMBER CELL JOB_ID AFTER…   CELL is empty for an array over all cells

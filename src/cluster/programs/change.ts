@@ -7,5 +7,4 @@ export const CHANGE_PARTS = ['lock', 'layout', 'job-name', 'queue', 'ledger', 'c
 export const CHANGE_ANSWERS = {
   ...FRAME_ANSWERS,
   waiting: ['holder'],
-  note: ['text'],
 } as const satisfies AnswerTable;

@@ -13,6 +13,7 @@ import { JOB_SCRIPT } from './stage.ts';
 
 const ANSWERS = {
   ...CHANGE_ANSWERS,
+  note: ['text'],
   changed: [],
   alive: ['jobId', 'state', 'dependency', 'name'],
   submitted: ['jobNumber', 'cell', 'jobId', 'after…'],
