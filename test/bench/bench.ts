@@ -4,7 +4,9 @@ import { readFileSync, statSync } from 'node:fs';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { METADATA, NODE24, ROOT } from '../support/action.ts';
-import { asUser, type Lab, makeLab, readCluster, regression, slurm } from '../support/lab.ts';
+import { asUser, readCluster, slurm } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { type Lab, makeLab } from '../support/lab.ts';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) throw new Error('usage: bench.ts CLUSTER_DIR');

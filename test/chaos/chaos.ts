@@ -5,12 +5,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { ActionResult, ActionRun } from '../support/action.ts';
+import { inFront, readCluster, slurm } from '../support/cluster.ts';
 import {
   cancelAll,
   checkQueue,
+  EXPERIMENT,
   type FaultyProxy,
   type LineFault,
-  makeExperiment,
   SBATCH_FAULTS,
   STEPS,
   sbatchFault,
@@ -19,7 +20,8 @@ import {
   stepsOf,
   type Tally,
 } from '../support/faults.ts';
-import { inFront, type Lab, readCluster, slurm, until } from '../support/lab.ts';
+import { type Lab, makeLab } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -244,7 +246,8 @@ async function play(number: number, round: Round): Promise<string> {
   const proxy = await startProxy(cluster);
   const { sbatch } = round;
   const prelude = sbatch && inFront(cluster, name, sbatchFault(sbatch.fault, sbatch.call + CALLS_BEFORE[round.before]));
-  const lab = await makeExperiment(cluster, name, { clusterFields: { ...proxy.clusterFields, ...(prelude ? { prelude } : {}) } });
+  const clusterFields = { ...proxy.clusterFields, ...(prelude ? { prelude } : {}) };
+  const lab = await makeLab(cluster, name, { experiment: EXPERIMENT, clusterFields });
   const tally: Tally = { faults: 0, doubled: 0, orphaned: 0 };
   try {
     await prepare(lab, name, round.before);

@@ -3,7 +3,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../support/action.ts';
-import { makeLab, readCluster, slurm, until } from '../support/lab.ts';
+import { readCluster, slurm } from '../support/cluster.ts';
+import { makeLab } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) throw new Error('usage: demo.ts CLUSTER_DIR');

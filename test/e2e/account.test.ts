@@ -4,21 +4,13 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, type Lab, makeLab, ownCluster, regression } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, endOf, ownCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { useLabs } from '../support/lab.ts';
 
-const own = ownCluster('--shell', '/bin/tcsh');
-const { cluster } = own;
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-  own.down();
-});
-async function newLab(name: string): Promise<Lab> {
-  const lab = await makeLab(cluster, name);
-  labs.push(lab);
-  return lab;
-}
+const cluster = ownCluster('--shell', '/bin/tcsh');
+const newLab = useLabs(cluster);
 
 for (const shell of ['/bin/tcsh', '/bin/sh', '/bin/bash']) {
   test(`an account whose login shell is ${shell}`, async () => {

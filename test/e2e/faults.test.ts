@@ -6,37 +6,22 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import {
-  atOnce,
-  experimentText,
-  type LineFault,
-  makeExperiment,
-  SBATCH_FAULTS,
-  STEPS,
-  sbatchFault,
-  settle,
-  startProxy,
-  stepsOf,
-} from '../support/faults.ts';
-import { asUser, inFront, type Lab, type LabOptions, ownCluster, slurm, until } from '../support/lab.ts';
+import { describe, test } from 'node:test';
+import { asUser, inFront, ownCluster, QUICK, slurm } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { atOnce, EXPERIMENT, type LineFault, SBATCH_FAULTS, STEPS, sbatchFault, settle, startProxy, stepsOf } from '../support/faults.ts';
+import { type Lab, type LabOptions, useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
-const own = ownCluster();
-const { cluster } = own;
-const labs: Lab[] = [];
+const cluster = ownCluster();
+const makeLab = useLabs(cluster, { experiment: EXPERIMENT });
 const tally = { faults: 0, doubled: 0, orphaned: 0 };
-after(async () => {
-  for (const lab of labs) await lab.close();
-  own.down();
-});
 
 let count = 0;
 async function newLab(options: LabOptions = {}): Promise<{ lab: Lab; name: string }> {
   count += 1;
   const name = `fault${count}x`;
-  const lab = await makeExperiment(cluster, name, options);
-  labs.push(lab);
-  return { lab, name };
+  return { lab: await makeLab(name, options), name };
 }
 
 // Each case has its own lab and its own sbatch, so some can go at once; more than this and they wait for the processor.
@@ -49,7 +34,8 @@ describe('in labs of their own, all at once', { concurrency: true }, () => {
     await atOnce(AT_ONCE, cases, async ({ fault, call }) => {
       const what = `an sbatch that ${fault} at call ${call}`;
       const front = `${fault.replace(/[^a-z]/g, '')}${call}`;
-      const { lab, name } = await newLab({ clusterFields: { prelude: inFront(cluster, front, sbatchFault(fault, call)) } });
+      const prelude = `${QUICK}; ${inFront(cluster, front, sbatchFault(fault, call))}`;
+      const { lab, name } = await newLab({ clusterFields: { prelude } });
       const result = await lab.dispatch({ config: name });
       assert.equal(result.code, 0, `${what}: ${result.log}`);
       const jobs = result.outputs['job-ids'];
@@ -125,6 +111,9 @@ function isGone(pid: string): boolean {
 }
 
 test('slurmctld does not answer for a while during a submission', async () => {
+  // Long enough for one command at least to give up on it.
+  const patience = Number(/^MessageTimeout\s*=\s*(\d+) sec/m.exec(slurm(cluster, 'scontrol', 'show', 'config'))?.[1]);
+  assert.ok(patience > 0);
   for (const step of [1, 2]) {
     const { lab, name } = await newLab();
     const pid = pidOf('slurmctld');
@@ -135,7 +124,7 @@ test('slurmctld does not answer for a while during a submission', async () => {
         onLine: (line) => {
           if (!line.startsWith(`step ${step}: job`)) return;
           execFileSync('kill', ['-STOP', pid]);
-          resumed = setTimeout(() => execFileSync('kill', ['-CONT', pid]), 14_000);
+          resumed = setTimeout(() => execFileSync('kill', ['-CONT', pid]), (patience + 4) * 1000);
         },
       },
     );
@@ -226,7 +215,9 @@ for (const { fault, makeDisk, words, skip } of [
     const disk = makeDisk();
     try {
       const { lab, name } = await newLab();
-      lab.commit({ [`configs/${name}.yaml`]: experimentText(lab, name).replace(/save: .*/, `save: {path: ${disk.path}/save}`) });
+      lab.commit({
+        [`configs/${name}.yaml`]: regression(lab, { name, ...EXPERIMENT }).replace(/save: .*/, `save: {path: ${disk.path}/save}`),
+      });
       asUser(cluster, `head -c ${disk.size * 2} /dev/zero > ${disk.path}/filler || true`);
       const result = await lab.dispatch({ config: name });
       assert.equal(result.code, 1);

@@ -1,31 +1,24 @@
 // Submit limits of the cluster, on one of its own because they hold for the whole account.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { after, test } from 'node:test';
-import { asUser, inFront, type Lab, type LabOptions, makeLab, ownCluster, regression, slurm, until } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, inFront, ownCluster, slurm } from '../support/cluster.ts';
+import { type Lab, useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
-const own = ownCluster();
-const { cluster } = own;
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-  own.down();
-});
+const cluster = ownCluster();
+const newLab = useLabs(cluster, { experiment: { nJobs: 4, grid: '^lr: [1, 2, 3]', secondsPerStep: 1 } });
 const queue = () => slurm(cluster, 'squeue', '-h', '-r', '-o', '%i');
 
 const limit = (most: number) => slurm(cluster, 'sacctmgr', '-i', 'modify', 'user', cluster.CLUSTER_USER, 'set', `maxsubmitjobs=${most}`);
 // A cluster that does not say what its limits are; the controller still has them.
 const blind = (name: string) => inFront(cluster, name, { scontrol: '[[ "$*" != *assoc_mgr* ]] || exit 1' });
 
-async function labWith(name: string, options: LabOptions = {}, more: Parameters<typeof regression>[1] = {}): Promise<Lab> {
-  const lab = await makeLab(cluster, name, options);
-  labs.push(lab);
-  lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, nJobs: 4, grid: '^lr: [1, 2, 3]', secondsPerStep: 1, ...more }) });
-  return lab;
-}
+/** The lab of the refusal at the third step, which later tests go on with. */
+let refused: Lab;
 
 test('a chain that does not fit into the submit limits is refused with the sum before anything is sent', async () => {
-  const lab = await labWith('sum');
+  const lab = await newLab('sum');
   const lines = [
     [
       ['user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=7'],
@@ -55,7 +48,7 @@ test('what the account has in the queue already counts', async () => {
   asUser(cluster, 'cd / && sbatch --array=0-4 --hold --output=/dev/null --wrap=true');
   limit(16);
   try {
-    const lab = await labWith('counted');
+    const lab = await newLab('counted');
     const result = await lab.dispatch({ config: 'counted' });
     assert.match(result.errors[0] ?? '', /MaxSubmitJobs in account lab is 16, and 5 are in the queue\. A chain of 3 steps would fit/);
   } finally {
@@ -66,7 +59,8 @@ test('what the account has in the queue already counts', async () => {
 });
 
 test('a refusal at the third step takes the first two back, and nothing has run', async () => {
-  const lab = await labWith('limit', { clusterFields: { prelude: blind('limit') } });
+  const lab = await newLab('limit', { clusterFields: { prelude: blind('limit') } });
+  refused = lab;
   limit(7);
   try {
     const result = await lab.dispatch({ config: 'limit' });
@@ -94,10 +88,8 @@ test('a refusal at the third step takes the first two back, and nothing has run'
 });
 
 test('a chain that itself fills the limit is reported, not refused', async () => {
-  const lab = labs.find((one) => one.workdir.endsWith('/limit'));
-  assert.ok(lab);
   limit(12);
-  const result = await lab.dispatch({ config: 'limit' });
+  const result = await refused.dispatch({ config: 'limit' });
   limit(-1);
   assert.equal(result.outputs['state'], 'alive', result.log);
   slurm(cluster, 'scancel', '-u', cluster.CLUSTER_USER);
@@ -107,7 +99,7 @@ test('a chain that itself fills the limit is reported, not refused', async () =>
 for (const scope of ['array', 'cell']) {
   test(`partial: keep leaves the whole steps that fit, and the next launch adds the rest (${scope} scope)`, async () => {
     const name = `partial${scope}`;
-    const lab = await labWith(name);
+    const lab = await newLab(name);
     const overrides = `chain.scope=${scope}`;
     const steps = () =>
       slurm(cluster, 'squeue', '-h', '-r', '-o', '%j')
@@ -142,17 +134,13 @@ for (const scope of ['array', 'cell']) {
 
 test('a chain in a hidden partition is seen', async () => {
   slurm(cluster, 'scontrol', 'update', 'PartitionName=h100', 'Hidden=YES');
-  const lab = await makeLab(cluster, 'hidden');
-  labs.push(lab);
-  lab.commit({ 'configs/hidden.yaml': regression(lab, { name: 'hidden', secondsPerStep: 1 }) });
+  const lab = await newLab('hidden', { experiment: { nJobs: 2, grid: '' } });
   assert.equal((await lab.dispatch({ config: 'hidden' })).outputs['state'], 'submitted');
   assert.equal((await lab.dispatch({ config: 'hidden' })).outputs['state'], 'alive');
 });
 
 test('more tasks than the cluster holds jobs is refused with the sum', async () => {
-  const lab = labs.find((one) => one.workdir.endsWith('/limit'));
-  assert.ok(lab);
-  const result = await lab.dispatch({
+  const result = await refused.dispatch({
     config: 'limit',
     n_jobs: '1000',
     overrides: `train.^lr=[${Array.from({ length: 20 }, (_, index) => index).join(', ')}]`,

@@ -3,21 +3,20 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { ROOT } from '../support/action.ts';
-import { endOf, journalOf, type Lab, makeLab, slurm, testCluster, until } from '../support/lab.ts';
+import { endOf, slurm, testCluster } from '../support/cluster.ts';
+import { journalOf } from '../support/experiment.ts';
+import { useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const bin = join(ROOT, '.venv/bin');
 const skip = spawnSync(join(bin, 'python'), ['-c', 'import torch, yaml']).status === 0 ? false : 'torch could not be installed from PyPI';
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-});
+const cluster = testCluster();
+const newLab = useLabs(cluster);
 
 async function launched(name: string, nJobs: number, secondsPerStep: number): Promise<{ jobs: string[]; checkpoints: string }> {
-  const cluster = testCluster();
-  const lab = await makeLab(cluster, name);
-  labs.push(lab);
+  const lab = await newLab(name);
   const yaml = readFileSync(join(ROOT, 'examples/pytorch/configs/mlp.yaml'), 'utf8')
     .replace('$SCRATCH/checkpoints', lab.save)
     .replace('source .venv/bin/activate', `export PATH=${bin}:$PATH PYTHONWARNINGS=ignore`)
@@ -44,7 +43,6 @@ for name, value in [("losses", end["losses"]), *end["model"].items()]: print(nam
 }
 
 test('cut by the time limit twice and resumed: the same loss curve and weights, bit for bit', { skip }, async () => {
-  const cluster = testCluster();
   const [whole, cut] = [await launched('uncut-mlp', 1, 0), await launched('cut-mlp', 4, 0.1)];
   for (const [index, job] of cut.jobs.slice(0, 2).entries()) {
     const saved = () => journalOf(cut.checkpoints, 0).findLast((line) => line.event === 'start')?.next_step ?? 0;
@@ -76,7 +74,6 @@ test('cut by the time limit twice and resumed: the same loss curve and weights, 
 });
 
 test('the warning signal reaches a trainer under torchrun, and it saves', { skip }, async () => {
-  const cluster = testCluster();
   const { jobs, checkpoints } = await launched('torchrun', 1, 0.2);
   await until('step_20', () => existsSync(join(checkpoints, '0/step_20/.metadata')), 90);
   // What --signal=B:USR1@… does when its time has come.

@@ -5,22 +5,18 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from 
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import type { ActionResult } from '../support/action.ts';
-import { asUser, type Lab, type LabOptions, makeLab, regression, slurm, testCluster } from '../support/lab.ts';
+import { asUser, slurm, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { type Lab, type LabOptions, useLabs } from '../support/lab.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-});
+const makeLab = useLabs(cluster);
 let count = 0;
-
-async function newLab(options: LabOptions = {}): Promise<Lab> {
+function newLab(options: LabOptions = {}): Promise<Lab> {
   count += 1;
-  const lab = await makeLab(cluster, `refusal${count}`, options);
-  labs.push(lab);
-  return lab;
+  return makeLab(`refusal${count}`, options);
 }
 
 /** The error, after checking that it is the only one, one paragraph, and that the cluster is as it was. */

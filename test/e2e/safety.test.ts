@@ -3,19 +3,13 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, type Lab, type LabOptions, makeLab, regression, slurm, testCluster } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, endOf, slurm, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { useLabs } from '../support/lab.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-});
-async function newLab(name: string, options: LabOptions = {}): Promise<Lab> {
-  const lab = await makeLab(cluster, name, options);
-  labs.push(lab);
-  return lab;
-}
+const newLab = useLabs(cluster);
 
 /** Every file under a directory, as one text; read as root. */
 function everythingUnder(directory: string): string {
@@ -185,7 +179,7 @@ test('submodules, LFS pointers and excluded files are told, and none of them sto
   });
   const result = await lab.dispatch({ config: 'run' });
   assert.equal(result.code, 0, result.log);
-  assert.match(result.summary, /1 file of the commit \(model\.safetensors\) are Git LFS pointers|Git LFS pointers/);
+  assert.match(result.summary, /1 file of the commit \\\(model\.safetensors\\\) is a Git LFS pointer, not its content\./);
   const code = join(lab.workdir, 'experiments', result.outputs['experiment-id'] ?? '', 'code');
   assert.deepEqual(readdirSync(code).sort(), ['.github', 'README.md', 'configs', 'model.safetensors', 'train.py']);
   await endOf(cluster, [result.outputs['job-ids'] ?? '']);

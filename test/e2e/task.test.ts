@@ -4,23 +4,20 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
-import { asUser, endOf, journalOf, type Lab, makeLab, ownCluster, regression, slurm, until } from '../support/lab.ts';
+import { test } from 'node:test';
+import { asUser, endOf, ownCluster, slurm } from '../support/cluster.ts';
+import { journalOf, regression } from '../support/experiment.ts';
+import { type Lab, useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
-const own = ownCluster('--node-count', '2');
-const { cluster } = own;
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-  own.down();
-});
+const cluster = ownCluster('--node-count', '2');
+const newLab = useLabs(cluster);
 
 async function launched(
   name: string,
   yaml: (lab: Lab) => string,
 ): Promise<{ lab: Lab; id: string; jobs: string[]; checkpoints: string; experiment: string }> {
-  const lab = await makeLab(cluster, name);
-  labs.push(lab);
+  const lab = await newLab(name);
   lab.commit({ [`configs/${name}.yaml`]: yaml(lab) });
   const result = await lab.dispatch({ config: name });
   assert.equal(result.code, 0, result.log);
@@ -117,7 +114,7 @@ test('cancelling step 1 alone starts step 2, which takes over where it was', asy
 });
 
 test('two jobs for one cell, started by hand at the same moment, 50 times: never both running', async () => {
-  const { lab, id, jobs, checkpoints, experiment } = await launched('twice', (lab) =>
+  const { id, jobs, checkpoints, experiment } = await launched('twice', (lab) =>
     shell(
       lab,
       'if mkdir "$CHECKPOINT_DIR/inside"; then sleep 0.3; rmdir "$CHECKPOINT_DIR/inside"; echo ran >> "$CHECKPOINT_DIR/ran"; else echo both >> "$CHECKPOINT_DIR/both"; fi',
@@ -143,7 +140,6 @@ test('two jobs for one cell, started by hand at the same moment, 50 times: never
     asUser(cluster, `cat ${experiment}/logs/hand_*.out | grep -m1 'is held by'`),
     /two jobs may not write one checkpoint directory/,
   );
-  await lab.hub.close();
 });
 
 test('a trainer that crashes at once: ten jobs, two starts', async () => {

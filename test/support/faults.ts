@@ -4,7 +4,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { ActionResult } from './action.ts';
-import { type ClusterEnvironment, type Lab, type LabOptions, makeLab, regression, slurm } from './lab.ts';
+import { type ClusterEnvironment, slurm } from './cluster.ts';
+import type { RegressionOptions } from './experiment.ts';
+import type { Lab } from './lab.ts';
 
 /** A chain of the experiments here has so many steps of so many tasks. */
 export const STEPS = 3;
@@ -116,16 +118,8 @@ export async function startProxy(cluster: ClusterEnvironment, fault: LineFault =
   };
 }
 
-/** An experiment of STEPS × CELLS tasks that run for minutes, in a lab of its own. */
-export async function makeExperiment(cluster: ClusterEnvironment, name: string, options: LabOptions = {}): Promise<Lab> {
-  const lab = await makeLab(cluster, name, options);
-  lab.commit({ [`configs/${name}.yaml`]: experimentText(lab, name) });
-  return lab;
-}
-
-export function experimentText(lab: Lab, name: string): string {
-  return regression(lab, { name, nJobs: STEPS, secondsPerStep: 1, grid: '^lr: [0.1, 0.2]' });
-}
+/** An experiment of STEPS × CELLS tasks that run for minutes. */
+export const EXPERIMENT: RegressionOptions = { nJobs: STEPS, secondsPerStep: 1, grid: '^lr: [0.1, 0.2]' };
 
 /** One array in the queue. */
 export interface QueuedStep {
