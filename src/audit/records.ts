@@ -1,3 +1,4 @@
+import { count } from '../base/text.ts';
 import type { LedgerLine, SubmittedLine } from '../chain/ledger.ts';
 import type { Manifest } from '../chain/manifest.ts';
 import type { CellAccount } from './attribution.ts';
@@ -35,7 +36,7 @@ export function compareRecords(
   if (ledger === undefined) return { changed: unique(changed), missing: [], notes: [] };
 
   const missing: string[] = [];
-  const notes = unreadable > 0 ? [`${unreadable} lines of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
+  const notes = unreadable > 0 ? [`${count(unreadable, 'line')} of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
   const released = new Set(ledger.flatMap((line) => (line.event === 'releasing' ? [line.launch] : [])));
   for (const launch of released) {
     if (!launches.has(launch)) changed.push(`the ledger has launch ${launch}, which the manifest lacks`);

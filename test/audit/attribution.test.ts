@@ -232,6 +232,7 @@ test('a launch that was never released has not run; a new ledger is incomplete',
   const held = compareRecords(manifest, [...WHOLE, ...ledger(['submitted', 2, '103', 3], ['cancelled', 2, '103'])], 1, ran([1, 1, '101']));
   assert.deepEqual([held.changed, held.missing], [[], []]);
   assert.match(held.notes.join('\n'), /launch 2 was never released/);
+  assert.match(held.notes.join('\n'), /1 line of the ledger cannot be read/);
   assert.match(
     compareRecords(manifest, [...WHOLE, ...ledger(['submitted', 2, '103', 3])], 0, ran([2, 3, '103'])).changed.join(),
     /job 103 of launch 2, which the ledger does not list as released/,

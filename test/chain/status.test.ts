@@ -120,7 +120,7 @@ test('a cell that failed is reported with its log, the one beside it is not', ()
   );
 });
 
-test('a thousand cells are combined into one status', () => {
+test('of a thousand cells each one is reported, and their states are counted', () => {
   const cells = Array.from({ length: 1000 }, (_, cell) => cell);
   const manifest = {
     cells: cells.map((cell) => ({ cell, choices: {}, nSteps: 10 })),
@@ -130,8 +130,11 @@ test('a thousand cells are combined into one status', () => {
   } as unknown as Manifest;
   const seen = status({
     manifest,
-    slurm: { queue: [queued('2', cells, 'PENDING', 'Dependency')], accounting: cells.map((cell) => ended('1', [cell], 'TIMEOUT')) },
+    slurm: { queue: [queued('2', cells, 'PENDING', 'Dependency')], accounting: cells.map((cell) => ended('1', [cell], cell < 300 ? 'OUT_OF_MEMORY' : 'TIMEOUT')) },
   });
   assert.equal(seen.cells.length, 1000);
-  assert.deepEqual(seen.jobs[0]?.tasks, [{ state: { kind: 'time-limit' }, count: 1000 }]);
+  assert.deepEqual(seen.jobs[0]?.tasks, [
+    { state: { kind: 'out-of-memory' }, count: 300 },
+    { state: { kind: 'time-limit' }, count: 700 },
+  ]);
 });

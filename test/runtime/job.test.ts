@@ -1,5 +1,5 @@
 // job.sh directly, with the variables Slurm would set and a squeue that says what the test wants. What only the real
-// cluster can show is in test/cluster/task.test.ts.
+// cluster can show is in test/e2e/task.test.ts.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -21,7 +21,7 @@ import { checksumOf } from '../../src/audit/attribution.ts';
 import { contains, parseRanges } from '../../src/audit/ranges.ts';
 import { JOB_SCRIPT } from '../../src/cluster/programs/stage.ts';
 import { ROOT } from '../support/action.ts';
-import { until } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'slurm-chain-job-'));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -153,19 +153,18 @@ test('save.step: count, and other prefixes', () => {
   assert.match(one.task(3).log, /training is complete \(checkpoint-500\)/);
 });
 
-test('ten thousand checkpoints are looked through in well under a second', () => {
-  const one = cell(PRINT, { steps: '999999' });
-  const { status } = spawnSync('bash', [
-    '-c',
-    'cd "$1" && mkdir $(seq -f step_%.0f 1 10000) && touch step_{1..10000}/w',
-    '-',
-    one.checkpoints,
-  ]);
-  assert.equal(status, 0);
-  const start = performance.now();
-  assert.match(one.task(2).log, /from=step_10000/);
-  // The whole task, its 10,000 globs and sorts twice over included; generous, because it shares the machine.
-  assert.ok(performance.now() - start < 10_000);
+test('a task takes ten times as long for ten times as many checkpoints, not a hundred times', (t) => {
+  const secondsFor = (count: number) => {
+    const one = cell(PRINT, { steps: '999999' });
+    const make = `cd "$1" && mkdir $(seq -f step_%.0f 1 ${count}) && touch $(seq -f step_%.0f/w 1 ${count})`;
+    assert.equal(spawnSync('bash', ['-c', make, '-', one.checkpoints]).status, 0);
+    const start = performance.now();
+    assert.match(one.task(2).log, new RegExp(`from=step_${count} `));
+    return (performance.now() - start) / 1000;
+  };
+  const [thousand, tenThousand] = [secondsFor(1000), secondsFor(10_000)];
+  t.diagnostic(`1,000 checkpoints: ${thousand.toFixed(2)} s, 10,000: ${tenThousand.toFixed(2)} s`);
+  assert.ok(tenThousand < 30 * thousand, `${tenThousand} s against ${thousand} s`);
 });
 
 test('done by n_steps: neither run nor checkpoint is touched, and it is on record', () => {
@@ -301,8 +300,6 @@ test('a half-written line in the journal is dropped, and every line stays valid'
     one.journal().map((line) => line.event),
     ['start', 'end', 'start', 'end'],
   );
-  const { status } = spawnSync('jq', ['-e', '.', join(one.chain, '0.jsonl')]);
-  assert.equal(status, 0);
 });
 
 test('what a task leaves on record', () => {
