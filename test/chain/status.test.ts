@@ -130,7 +130,10 @@ test('of a thousand cells each one is reported, and their states are counted', (
   } as unknown as Manifest;
   const seen = status({
     manifest,
-    slurm: { queue: [queued('2', cells, 'PENDING', 'Dependency')], accounting: cells.map((cell) => ended('1', [cell], cell < 300 ? 'OUT_OF_MEMORY' : 'TIMEOUT')) },
+    slurm: {
+      queue: [queued('2', cells, 'PENDING', 'Dependency')],
+      accounting: cells.map((cell) => ended('1', [cell], cell < 300 ? 'OUT_OF_MEMORY' : 'TIMEOUT')),
+    },
   });
   assert.equal(seen.cells.length, 1000);
   assert.deepEqual(seen.jobs[0]?.tasks, [
