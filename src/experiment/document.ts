@@ -1,16 +1,16 @@
 import type { CollectionTag, Node, ParsedNode, ScalarTag } from 'yaml';
-import { type Document, isAlias, isMap, isScalar, LineCounter, type Pair, parseDocument, Scalar, YAMLMap } from 'yaml';
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Pair, parseDocument, Scalar, YAMLMap } from 'yaml';
 import { type Place, Problem } from '../base/problem.ts';
 
-/** One yaml text with what is needed to point into it. */
+/** One yaml text, and what it takes to find the line and column of a node. */
 export interface YamlSource {
-  /** What errors call it: a path in the repo, or `override "a.b=c"`. */
+  /** The name that errors use: a path in the repository, or `override "a.b=c"`. */
   readonly file: string;
   readonly document: Document.Parsed;
   readonly lines: LineCounter;
 }
 
-/** A number, boolean or null is written back the way it was spelled: 1e-10, 007, 0x1F and integers past 2^53 survive. */
+/** Makes numbers, booleans and nulls keep their spelling when they are written back: 1e-10, 007, 0x1F, integers beyond 2^53. */
 function asSpelled(tags: (CollectionTag | ScalarTag)[]): (CollectionTag | ScalarTag)[] {
   return tags.map((tag) => {
     if (!('resolve' in tag) || tag.tag === 'tag:yaml.org,2002:str' || 'collection' in tag) return tag;
@@ -25,7 +25,7 @@ function asSpelled(tags: (CollectionTag | ScalarTag)[]): (CollectionTag | Scalar
 
 /**
  * Parses one yaml document (YAML 1.2, core schema).
- * @throws Problem with line and column for anything that is not well-formed, duplicate keys and a second document included.
+ * @throws Problem with line and column if the text is not valid yaml, has a key twice, or holds a second document
  */
 export function parseSource(file: string, text: string): YamlSource {
   const lines = new LineCounter();
@@ -37,37 +37,69 @@ export function parseSource(file: string, text: string): YamlSource {
   const error = document.errors[0];
   if (error) {
     const { line, col } = lines.linePos(error.pos[0]);
-    throw new Problem(`not valid yaml: ${error.message}`, { file, line, column: col });
+    const what =
+      error.code === 'MULTIPLE_DOCS' ? 'the file holds a second document after ---. Keep one document in the file' : error.message;
+    throw new Problem(`not valid yaml: ${what}`, { file, line, column: col });
   }
   return { file, document, lines };
 }
 
-/** The place a node was read from; undefined for nodes that no text stands behind. */
+/** Where a node stands in its file; undefined for a node that was not read from the file, such as an override. */
 export function placeOf(source: YamlSource, node: Node | null | undefined): Place | undefined {
   if (!node?.range) return undefined;
   const { line, col } = source.lines.linePos(node.range[0]);
   return { file: source.file, line, column: col };
 }
 
+/** The key of a pair as text. */
 export function keyText(pair: Pair): string {
   return isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
 }
 
-/** The node behind an alias, or the node itself. */
+/**
+ * The node that an alias stands for; any other node as it is.
+ * @throws Problem if no anchor has the name of the alias
+ */
 export function resolved(source: YamlSource, node: unknown): Node | undefined {
-  if (isAlias(node)) return node.resolve(source.document);
-  return (node ?? undefined) as Node | undefined;
+  if (!isAlias(node)) return (node ?? undefined) as Node | undefined;
+  const target = node.resolve(source.document);
+  if (target === undefined) {
+    throw new Problem(
+      `the alias *${node.source} has no anchor &${node.source} before it; add the anchor or write the value out`,
+      placeOf(source, node),
+    );
+  }
+  return target;
 }
 
-/** The top of the document as a mapping; an empty document is an empty mapping. */
+/**
+ * The pairs of a mapping, followed by those that its merge keys `<<` bring in (https://yaml.org/type/merge.html). If a key
+ * occurs more than once, the first pair counts. Training code that reads the same file sees the same values.
+ * @throws Problem for a mapping that merges itself
+ */
+export function pairsOf(source: YamlSource, map: YAMLMap, within: readonly YAMLMap[] = []): Pair[] {
+  if (within.includes(map)) throw new Problem('this mapping merges itself with <<', placeOf(source, map));
+  const pairs = map.items as Pair[];
+  const merged = pairs
+    .filter((pair) => keyText(pair) === '<<')
+    .flatMap((pair) => {
+      const value = resolved(source, pair.value);
+      return isSeq(value) ? value.items.map((item) => resolved(source, item)) : [value];
+    })
+    .flatMap((value) => (isMap(value) ? pairsOf(source, value, [...within, map]) : []));
+  return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
+}
+
+/** The top-level mapping of a document; an empty document gives an empty mapping. @throws Problem if the top is not a mapping */
 export function rootOf(source: YamlSource): YAMLMap {
   const contents: ParsedNode | null = source.document.contents;
   if (contents === null || (isScalar(contents) && contents.value === null)) return new YAMLMap();
-  if (!isMap(contents)) throw new Problem('the top of the file must be a mapping (key: value)', placeOf(source, contents));
+  if (!isMap(contents))
+    throw new Problem('the top of the file must be a mapping of keys and values, such as run: python train.py', placeOf(source, contents));
   return contents;
 }
 
-/** A source with another mapping on top: how overrides and cells are written out. */
+/** A copy of the source with another top-level mapping. Overrides and cells are written out this way. */
 export function withRoot(source: YamlSource, root: YAMLMap): YamlSource {
   const document = source.document.clone() as Document.Parsed;
   document.contents = root as unknown as ParsedNode;
@@ -75,20 +107,20 @@ export function withRoot(source: YamlSource, root: YAMLMap): YamlSource {
 }
 
 /**
- * The text of a document: comments, quoting and the spelling of numbers as they were written; long lines are not folded.
- * @throws Problem when an alias has lost its anchor, which happens when a grid choice that was not taken held it.
+ * The text of a document. Comments, quotes and the spelling of numbers stay as they were written. Long lines are not folded.
+ * @throws Problem if an alias has lost its anchor, because a grid choice that this cell does not take holds the anchor
  */
 export function textOf(source: YamlSource): string {
   try {
     return source.document.toString({ lineWidth: 0, flowCollectionPadding: false });
   } catch (error) {
     throw new Problem(
-      `${source.file}: a cell's config cannot be written: ${String(error)}. An anchor (&name) inside a ^ grid is gone in the cells that do not choose it; write the value out where it is used`,
+      `${source.file}: the config of a cell cannot be written: ${String(error)}. An anchor (&name) inside a ^ list is missing in the cells that do not choose it. Write the value out where the alias (*name) is used`,
     );
   }
 }
 
-/** A new node for a yaml text, for overrides. */
+/** Parses the value of an override. The nodes have no place, because they are not in the file. @throws Problem if it is not valid yaml */
 export function nodeFromText(file: string, text: string): Node {
   const { document } = parseSource(file, text);
   const node: Node = document.contents ?? document.createNode(null);

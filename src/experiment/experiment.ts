@@ -1,13 +1,16 @@
 import { basename, matchesGlob } from 'node:path';
-import { Problem } from '../base/problem.ts';
-import { didYouMean } from '../base/spelling.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { Node, YAMLMap } from 'yaml';
+import { type Place, Problem } from '../base/problem.ts';
+import { didYouMean, misspelled } from '../base/spelling.ts';
 import { entriesAt, fileAt, type Repo, repoPath } from '../repo/git.ts';
-import { parseSource, rootOf, textOf, withRoot, type YamlSource } from './document.ts';
+import { keyText, pairsOf, parseSource, placeOf, rootOf, textOf, withRoot, type YamlSource } from './document.ts';
 import { type Choices, type Grid, gridOf } from './grid.ts';
 import { experimentId } from './identity.ts';
 import { applyOverrides, countsInId, hashOfOverrides, type Override } from './overrides.ts';
-import type { Cluster, RepoConfig } from './repo-config.ts';
-import { readSettings, type Settings } from './settings.ts';
+import { findKey, type Layers } from './reader.ts';
+import { type Cluster, REPO_CONFIG, type RepoConfig } from './repo-config.ts';
+import { readSetting, readSettings, SETTING_KEYS, type SettingKey, type Settings } from './settings.ts';
 
 /** One yaml file at one commit, with its overrides. */
 export interface Experiment {
@@ -21,21 +24,23 @@ export interface Experiment {
   /** What all cells agree on; nSteps is that of cell 0. */
   readonly settings: Settings;
   readonly cells: readonly ExperimentCell[];
-  /** undefined where the yaml names none and the repo has none. */
+  /** undefined if the experiment names no cluster and the repository has none. */
   readonly cluster: Cluster | undefined;
+  /** Whole sentences, with file, line and column, about what is allowed but probably a mistake. */
+  readonly warnings: readonly string[];
 }
 
 export interface ExperimentCell {
   readonly number: number;
   readonly choices: Choices;
   readonly nSteps: number | undefined;
-  /** The text of its config_{K}.yaml. */
+  /** The text of this cell's config_{K}.yaml. */
   config(): string;
 }
 
 /**
  * Reads an experiment from a commit.
- * @param cluster overrides the one the yaml names; counts as an override of `cluster`
+ * @param given the overrides; one of `cluster` replaces the cluster that the yaml names
  * @throws Problem for everything that is wrong with the file, with line and column where there is one
  */
 export async function loadExperiment(
@@ -52,17 +57,17 @@ export async function loadExperiment(
 
 /** The pure part of loadExperiment. */
 export function experimentFrom(source: YamlSource, commit: string, config: RepoConfig, given: readonly Override[]): Experiment {
-  // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
+  // chain.* and cluster are settings of the launch that most experiments leave out, so an override may add them.
   const overrides = given
     .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
     .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
   const changed = applyOverrides(source, overrides);
   const grid = gridOf(changed);
-  const settings = readSettings(changed, grid.cell(0).root, config.defaults);
+  const layers = layersOf(changed, grid.cell(0).root, config);
+  const settings = readSettings(layers);
   const name = settings.name ?? basename(source.file).replace(/\.ya?ml$/, '');
-  // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
+  // The length of a chain belongs to the launch: the configs of one id are the same whatever the length.
   const written = applyOverrides(source, overrides.filter(countsInId));
-  const cells = cellsOf(changed, grid, config, settings, written);
   return {
     id: experimentId(name, commit, hashOfOverrides(overrides)),
     name,
@@ -71,76 +76,110 @@ export function experimentFrom(source: YamlSource, commit: string, config: RepoC
     overrides,
     attempt: 1,
     settings,
-    cells,
-    cluster: clusterOf(config, settings),
+    cells: cellsOf(changed, grid, config, settings, written),
+    cluster: clusterOf(config, settings, findKey(layers, 'cluster')?.place),
+    warnings: warningsOn(changed),
   };
 }
 
+/** The cluster that the experiment runs on if no override says otherwise. */
 function clusterWritten(source: YamlSource, config: RepoConfig): string | undefined {
-  return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
+  return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(config)?.name;
 }
 
-function cellsOf(source: YamlSource, grid: Grid, config: RepoConfig, first: Settings, written: YamlSource): ExperimentCell[] {
+function layersOf(source: YamlSource, map: YAMLMap, config: RepoConfig): Layers {
+  return config.defaults === undefined ? [{ source, map }] : [{ source, map }, config.defaults];
+}
+
+/** @param written the experiment without the overrides that do not count in the id */
+function cellsOf(source: YamlSource, grid: Grid, config: RepoConfig, settings: Settings, written: YamlSource): ExperimentCell[] {
   const writtenGrid = gridOf(written);
-  const agreed = comparable(first);
+  const firstRoot = grid.cell(0).root;
+  const first = layersOf(source, firstRoot, config);
+  const firstNodes = topLevelNodes(source, firstRoot);
   return Array.from({ length: grid.size }, (_, number) => {
     const { choices, root } = grid.cell(number);
-    const settings = readSettings(source, root, config.defaults);
-    const different = Object.entries(comparable(settings)).find(([key, value]) => value !== agreed[key]);
-    if (different !== undefined) {
-      throw new Problem(
-        `${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`,
-      );
-    }
-    return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
+    const layers = layersOf(source, root, config);
+    // Cells share the nodes that no grid touches, so few keys have to be read again.
+    const nodes = topLevelNodes(source, root);
+    const touched = SETTING_KEYS.filter((key) => nodes.get(key) !== firstNodes.get(key));
+    refuseDifference(touched, first, layers, number);
+    const nSteps = touched.includes('n_steps') ? readSetting('n_steps', layers) : settings.nSteps;
+    return { number, choices, nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
   });
 }
 
-/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
+/** The value of each top-level key; an alias stands for itself. */
+function topLevelNodes(source: YamlSource, root: YAMLMap): ReadonlyMap<string, unknown> {
+  // The first of two pairs with one key counts, and a Map keeps the last.
+  return new Map(
+    pairsOf(source, root)
+      .toReversed()
+      .map((pair) => [keyText(pair), pair.value]),
+  );
+}
+
+/** @throws Problem if a key other than n_steps has another value than in cell 0 */
+function refuseDifference(keys: readonly SettingKey[], first: Layers, layers: Layers, cell: number): void {
+  const different = keys.find((key) => key !== 'n_steps' && !isDeepStrictEqual(readSetting(key, layers), readSetting(key, first)));
+  if (different === undefined) return;
+  throw new Problem(
+    `${different} differs between cell 0 and cell ${cell}. All cells of an experiment are tasks of the same job array, so only n_steps and the experiment's own keys may be in the grid`,
+    findKey(first, different)?.keyPlace,
+  );
+}
+
+/** The same experiment as its k-th attempt, with its own id, and so with its own directories and W&B runs. */
 export function asAttempt(experiment: Experiment, attempt: number): Experiment {
   const { name, commit, overrides } = experiment;
   return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
 }
 
-/** The settings that must be the same in every cell, each as one string. */
-function comparable(settings: Settings): Record<string, string> {
-  const { nSteps: _, slurm, env, ...rest } = settings;
-  return Object.fromEntries(
-    Object.entries({ ...rest, slurm: [...slurm], env: [...env] }).map(([key, value]) => [key, JSON.stringify(value) ?? '']),
-  );
+/** A warning for each top-level key that is almost a key of Slurm Chain: such a key has no effect. */
+function warningsOn(source: YamlSource): string[] {
+  return pairsOf(source, rootOf(source)).flatMap((pair) => {
+    const key = keyText(pair);
+    const meant = misspelled(key.replace(/^\^/, ''), SETTING_KEYS);
+    if (meant === undefined) return [];
+    const message = `'${key}' has no meaning for Slurm Chain and counts as the experiment's own key; did you mean '${meant}'?`;
+    return [new Problem(message, placeOf(source, pair.key as Node)).message];
+  });
 }
 
 function onlyCluster(config: RepoConfig): Cluster | undefined {
   return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
 }
 
-function clusterOf(config: RepoConfig, settings: Settings): Cluster | undefined {
+/** @param place of the key `cluster`, if the experiment has it */
+function clusterOf(config: RepoConfig, settings: Settings, place: Place | undefined): Cluster | undefined {
+  const known = [...config.clusters.keys()];
   if (settings.cluster === undefined) {
-    if (config.clusters.size > 1) {
-      throw new Problem(
-        `the experiment names no cluster and the repository has several: cluster: ${[...config.clusters.keys()].join(' | ')}`,
-      );
+    if (known.length > 1) {
+      throw new Problem(`the experiment names no cluster and the repository has several; choose one with cluster: ${known.join(' | ')}`);
     }
     return onlyCluster(config);
   }
   const cluster = config.clusters.get(settings.cluster);
   if (cluster === undefined) {
-    const known = [...config.clusters.keys()];
+    const has = known.length > 0 ? known.join(', ') : 'no clusters';
     throw new Problem(
-      `unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || (known.length > 0 ? `; .github/slurm-chain.yml has ${known.join(', ')}` : '; .github/slurm-chain.yml has no clusters')}`,
+      `unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} has ${has}`}`,
+      place,
     );
   }
   return cluster;
 }
 
-/** Is this one of the repo's experiment files? */
+/** Does the path match one of the repository's patterns for experiments? */
 export function isExperimentPath(config: RepoConfig, path: string): boolean {
   return config.experiments.some((pattern) => matchesGlob(path, pattern));
 }
 
 /**
- * The path of the experiment that a person called by name or by path.
- * @throws Problem when none or more than one answers to it
+ * Finds an experiment by its path, its file name or its `name:`.
+ * @param called what a person wrote
+ * @returns the path of its file
+ * @throws Problem if no experiment or more than one fits
  */
 export async function findExperiment(repo: Repo, commit: string, config: RepoConfig, called: string): Promise<string> {
   const entries = await entriesAt(repo, commit);
@@ -165,11 +204,11 @@ export async function findExperiment(repo: Repo, commit: string, config: RepoCon
       `there is no experiment '${called}' at commit ${commit.slice(0, 12)}${didYouMean(called, candidates.map(fileName)) || `; looked in ${config.experiments.join(', ')}`}`,
     );
   }
-  if (others.length > 0) throw new Problem(`'${called}' may be any of ${found.join(', ')}; give the path`);
+  if (others.length > 0) throw new Problem(`'${called}' may mean any of ${found.join(', ')}; give the path`);
   return only;
 }
 
-/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
+/** The save.path of every experiment at a commit, each once. Files that are not valid experiments are passed over. */
 export async function savePathsAt(repo: Repo, commit: string, config: RepoConfig): Promise<string[]> {
   const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
   const found = await Promise.all(
@@ -177,7 +216,7 @@ export async function savePathsAt(repo: Repo, commit: string, config: RepoConfig
       try {
         return (await loadExperiment(repo, commit, config, path)).settings.save.path;
       } catch {
-        return undefined; // what is wrong with it matters when it is launched
+        return undefined; // a launch of this file reports what is wrong with it
       }
     }),
   );
@@ -186,9 +225,9 @@ export async function savePathsAt(repo: Repo, commit: string, config: RepoConfig
 
 async function nameAt(repo: Repo, commit: string, path: string): Promise<string | undefined> {
   try {
-    const name: unknown = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');
-    return typeof name === 'string' ? name : undefined;
+    const source = parseSource(path, await fileAt(repo, commit, path));
+    return readSetting('name', [{ source, map: rootOf(source) }]);
   } catch {
-    return undefined; // a broken file among others is not the one that was asked for
+    return undefined; // a file that is not valid cannot be the one that was asked for
   }
 }

@@ -1,11 +1,12 @@
-import { isMap, isScalar, isSeq, type Node, type Pair, YAMLMap } from 'yaml';
-import { type Place, Problem } from '../base/problem.ts';
-import { didYouMean } from '../base/spelling.ts';
+import * as v from 'valibot';
+import { isMap } from 'yaml';
 import { optionalFileAt, type Repo } from '../repo/git.ts';
-import { keyText, parseSource, placeOf, resolved, rootOf, type YamlSource } from './document.ts';
-import { SETTING_KEYS, startsOnCluster } from './settings.ts';
+import { parseSource, rootOf } from './document.ts';
+import { findKey, type Layer, type Read, readLayers, unknownKey } from './reader.ts';
+import { SETTING_KEYS } from './settings.ts';
+import { camelKeys, clusterPath, command, list, mapping, must, whole, word } from './values.ts';
 
-/** Where the file is that all experiments of a repository share. */
+/** The file that all experiments of a repository share. */
 export const REPO_CONFIG = '.github/slurm-chain.yml';
 
 /** One hop of an SSH connection. */
@@ -15,159 +16,117 @@ export interface Hop {
   readonly user: string;
 }
 
-export interface Cluster {
-  readonly name: string;
-  /** The login node, last of the hops. */
-  readonly login: Hop;
-  /** Hosts to go through, in order (OpenSSH's ProxyJump). */
-  readonly jumps: readonly Hop[];
-  /** Lines in the format of OpenSSH's known_hosts; must know every hop. */
-  readonly knownHosts: string;
-  /** As written; expanded on the cluster. */
-  readonly workdir: string;
-  /** Shell text run before anything else over there, such as `module load slurm`. */
-  readonly prelude: string;
+const clusterName = v.pipe(
+  v.string(),
+  v.check((name) => v.is(word, name), 'the name of a cluster must be one line of text'),
+);
+
+const proxyJump = v.pipe(
+  word,
+  must('a list of hosts such as user@host or user@host:port, with commas between them'),
+  v.check((text) => text.split(',').every((hop) => hopOf(hop, '') !== undefined)),
+);
+
+const knownHosts = v.pipe(
+  v.string(),
+  must("lines in the format of OpenSSH's known_hosts"),
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters other than tab and line ends
+  v.check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text)),
+);
+
+const cluster = v.pipe(
+  v.strictObject({
+    host: v.pipe(word, v.description('Name or address of the login node.')),
+    port: v.pipe(v.optional(whole(1, 65535), 22), v.description('Port of the SSH server on the login node.')),
+    user: v.pipe(word, v.description('The account that logs in and submits the jobs.')),
+    workdir: v.pipe(clusterPath, v.description('The directory on the cluster for code, configs, logs and records.')),
+    known_hosts: v.pipe(
+      list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"),
+      v.description(
+        "The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them.",
+      ),
+      v.metadata({
+        whenMissing: ({ host, port }: Readonly<Record<string, unknown>>) =>
+          `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host ?? 'HOST'}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
+      }),
+    ),
+    proxy_jump: v.pipe(
+      v.optional(proxyJump),
+      v.description(
+        "Hosts to connect through, in order, as in OpenSSH's ProxyJump: `user@host:port`, with commas between several. The user defaults to that of the cluster, the port to 22.",
+      ),
+    ),
+    prelude: v.pipe(
+      v.optional(list(command, 'text or a list of texts'), []),
+      v.description('Shell text that runs before everything else on the login node, such as `module load slurm`.'),
+    ),
+  }),
+  v.transform(({ host, port, user, proxy_jump, known_hosts, prelude, ...others }) => ({
+    /** The login node, the last hop. */
+    login: { host, port, user } satisfies Hop,
+    /** The hosts to go through, in order. */
+    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop, user) ?? ([] as Hop[])),
+    knownHosts: known_hosts.join('\n'),
+    prelude: prelude.join('\n'),
+    ...camelKeys(others),
+  })),
+);
+
+/**
+ * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster and
+ * RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
+ * then `node script/schema.ts`.
+ */
+export const repoConfigSchema = v.strictObject({
+  clusters: v.pipe(
+    mapping(clusterName, cluster),
+    v.transform((clusters) => new Map([...clusters].map(([name, one]) => [name, { name, ...one }]))),
+    v.description('The clusters, by the names that experiments use.'),
+  ),
+  experiments: v.pipe(
+    v.optional(list(word, 'text or a list of texts'), ['configs/**/*.yaml', 'configs/**/*.yml']),
+    v.description('Patterns of the files that are experiments.'),
+  ),
+  // Only the names of its keys are checked here. Their values are checked with the experiment that uses them, so that a
+  // fault in them cannot stop /status or /cancel.
+  defaults: v.pipe(
+    v.optional(
+      v.map(
+        v.picklist(SETTING_KEYS, ({ input }) => unknownKey(String(input), 'defaults', SETTING_KEYS)),
+        v.unknown(),
+      ),
+    ),
+    v.description('Settings that every experiment may leave out: any key of an experiment.'),
+  ),
+});
+
+type Values = Read<typeof repoConfigSchema>;
+
+export type Cluster = Values['clusters'] extends ReadonlyMap<string, infer One> ? One : never;
+
+export interface RepoConfig extends Omit<Values, 'defaults'> {
+  /** Settings that every experiment may leave out. */
+  readonly defaults: Layer | undefined;
 }
 
-export interface RepoConfig {
-  readonly clusters: ReadonlyMap<string, Cluster>;
-  /** Patterns of experiment files. */
-  readonly experiments: readonly string[];
-  /** Settings every experiment may leave out. */
-  readonly defaults: { readonly source: YamlSource; readonly map: YAMLMap } | undefined;
-}
-
-const NO_CONFIG: RepoConfig = { clusters: new Map(), experiments: ['configs/**/*.yaml', 'configs/**/*.yml'], defaults: undefined };
-
-/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what it does not know. */
+/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what the file may not hold */
 export async function repoConfigAt(repo: Repo, commit: string): Promise<RepoConfig> {
-  const text = await optionalFileAt(repo, commit, REPO_CONFIG);
-  return text === undefined ? NO_CONFIG : parseRepoConfig(text);
+  return parseRepoConfig((await optionalFileAt(repo, commit, REPO_CONFIG)) ?? '');
 }
 
+/** @param text of the file; empty if there is none. @throws Problem with line and column for what the file may not hold */
 export function parseRepoConfig(text: string): RepoConfig {
   const source = parseSource(REPO_CONFIG, text);
-  const fields = fieldsOf(source, rootOf(source), 'the file', ['clusters', 'experiments', 'defaults']);
-  const clusters = new Map<string, Cluster>();
-  const all = fields.get('clusters');
-  if (all !== undefined) {
-    for (const [name, field] of mapOf(source, all)) clusters.set(name, cluster(source, name, field));
-  }
-  const defaults = fields.get('defaults');
-  const experiments = fields.get('experiments');
-  return {
-    clusters,
-    experiments: experiments === undefined ? NO_CONFIG.experiments : textsOf(source, experiments),
-    defaults: defaults === undefined ? undefined : { source, map: defaultsMap(source, defaults) },
-  };
+  const layer = { source, map: rootOf(source) };
+  const values = readLayers(repoConfigSchema, [layer]);
+  const defaults = findKey([layer], 'defaults')?.node;
+  return { ...values, defaults: isMap(defaults) ? { source, map: defaults } : undefined };
 }
 
-interface Field {
-  readonly path: string;
-  readonly node: Node;
-  readonly place: Place | undefined;
-}
-
-function fieldsOf(source: YamlSource, map: YAMLMap, what: string, known?: readonly string[]): Map<string, Field> {
-  const fields = new Map<string, Field>();
-  for (const pair of map.items as Pair[]) {
-    const key = keyText(pair);
-    const place = placeOf(source, pair.key as Node);
-    if (known !== undefined && !known.includes(key)) {
-      throw new Problem(`unknown key '${key}' in ${what}${didYouMean(key, known) || `; it takes ${known.join(', ')}`}`, place);
-    }
-    const node = resolved(source, pair.value);
-    if (node === undefined || (isScalar(node) && node.value === null)) continue;
-    fields.set(key, { path: key, node, place: placeOf(source, node) ?? place });
-  }
-  return fields;
-}
-
-function mapOf(source: YamlSource, field: Field, known?: readonly string[]): Map<string, Field> {
-  if (!isMap(field.node)) throw new Problem(`${field.path} must hold keys and values`, field.place);
-  return fieldsOf(source, field.node, field.path, known);
-}
-
-function textOfField(field: Field): string {
-  if (!isScalar(field.node) || typeof field.node.value !== 'string' || field.node.value.trim() === '') {
-    throw new Problem(`${field.path} must be text`, field.place);
-  }
-  return field.node.value;
-}
-
-function textsOf(source: YamlSource, field: Field): string[] {
-  if (!isSeq(field.node)) return [textOfField(field)];
-  return field.node.items.map((item, index) => {
-    const node = resolved(source, item);
-    if (node === undefined) throw new Problem(`${field.path} must be text or a list of texts`, field.place);
-    return textOfField({ path: `${field.path}[${index}]`, node, place: placeOf(source, node) });
-  });
-}
-
-function defaultsMap(source: YamlSource, field: Field): YAMLMap {
-  for (const key of mapOf(source, field).keys()) {
-    if (!SETTING_KEYS.includes(key)) {
-      throw new Problem(
-        `unknown key '${key}' in defaults${didYouMean(key, SETTING_KEYS) || `; it takes ${SETTING_KEYS.join(', ')}`}`,
-        field.place,
-      );
-    }
-  }
-  return isMap(field.node) ? field.node : new YAMLMap();
-}
-
-const CLUSTER_KEYS = ['host', 'port', 'user', 'workdir', 'known_hosts', 'proxy_jump', 'prelude'];
-
-function cluster(source: YamlSource, name: string, field: Field): Cluster {
-  const fields = mapOf(source, { ...field, path: `clusters.${name}` }, CLUSTER_KEYS);
-  const need = (key: string, why: string): string => {
-    const found = fields.get(key);
-    if (found === undefined) throw new Problem(`clusters.${name} has no ${key}: ${why}`, field.place);
-    return textOfField({ ...found, path: `clusters.${name}.${key}` });
-  };
-  const host = need('host', 'the name or address of the login node');
-  const user = need('user', 'the account jobs are submitted under');
-  const portField = fields.get('port');
-  const port = portField && isScalar(portField.node) ? portField.node.value : 22;
-  if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
-    throw new Problem(`clusters.${name}.port must be a whole number from 1 to 65535`, portField?.place);
-  }
-  const workdirField = fields.get('workdir');
-  const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-  if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
-    throw new Problem(
-      `clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`,
-      workdirField?.place,
-    );
-  }
-  const knownHosts = fields.get('known_hosts');
-  if (knownHosts === undefined) {
-    throw new Problem(
-      `clusters.${name} has no known_hosts: the line of the login node in OpenSSH's known_hosts format. 'ssh-keyscan ${host}' prints it; check its fingerprint with the cluster's documentation before trusting it`,
-      field.place,
-    );
-  }
-  const jump = fields.get('proxy_jump');
-  const prelude = fields.get('prelude');
-  return {
-    name,
-    login: { host, port, user },
-    jumps:
-      jump === undefined
-        ? []
-        : textOfField(jump)
-            .split(',')
-            .map((hop) => hopOf(hop.trim(), user, jump)),
-    knownHosts: textsOf(source, knownHosts).join('\n'),
-    workdir: workdir.replace(/(.)\/+$/, '$1'),
-    prelude: prelude === undefined ? '' : textsOf(source, prelude).join('\n'),
-  };
-}
-
-/** One hop of ProxyJump: [user@]host[:port] (ssh_config(5)). */
-function hopOf(text: string, defaultUser: string, field: Field): Hop {
-  const match = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text);
-  const host = match?.[2];
-  if (host === undefined) throw new Problem(`proxy_jump '${text}' must be user@host or user@host:port`, field.place);
-  return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
+/** One hop of OpenSSH's ProxyJump: [user@]host[:port] (ssh_config(5)); undefined for anything else. */
+function hopOf(text: string, defaultUser: string): Hop | undefined {
+  const [, user = defaultUser, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
+  const port = Number(digits);
+  if (host === undefined || port < 1 || port > 65535) return undefined;
+  return { host: host.replace(/^\[|\]$/g, ''), port, user };
 }

@@ -1,369 +1,270 @@
-import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml';
+import * as v from 'valibot';
 import { type Place, Problem } from '../base/problem.ts';
 import { didYouMean } from '../base/spelling.ts';
-import { keyText, placeOf, resolved, type YamlSource } from './document.ts';
+import { type Layers, type Read, readLayers } from './reader.ts';
 import { RESERVED_OPTIONS, SLURM_OPTIONS } from './slurm-options.ts';
+import { camelKeys, clusterPath, command, list, mapping, must, oneOf, section, trueOrFalse, whole, word } from './values.ts';
 
-/** What the launcher reads from an experiment; everything else in the yaml is the experiment's own. */
-export interface Settings {
-  readonly name: string | undefined;
-  readonly cluster: string | undefined;
-  /** Shell text, run once per task in the experiment's copy of the code. */
-  readonly run: string;
-  /** Shell lines before `run`, in the same shell. */
-  readonly setup: readonly string[];
-  /** sbatch long options in the order they were written; true is a flag without a value. */
-  readonly slurm: ReadonlyMap<string, string | true>;
-  readonly chain: Chain;
-  readonly save: Save;
-  /** Training is complete when the next step is this one. */
-  readonly nSteps: number | undefined;
-  /** Array throttle: how many cells run at a time. */
-  readonly maxConcurrentJobs: number | undefined;
-  readonly wandb: Wandb;
-  readonly env: ReadonlyMap<string, string>;
-  /** Patterns (git pathspecs) of files that stay off the cluster. */
-  readonly exclude: readonly string[];
-}
-
-export interface Chain {
-  readonly nJobs: number;
-  /** array: a step waits for all cells of the one before. cell: each cell waits for itself alone. */
-  readonly scope: 'array' | 'cell';
-  /** Seconds before the time limit at which the job gets the warning signal; 0 for no warning. */
-  readonly warnBefore: number;
-  readonly warnSignal: 'USR1' | 'USR2' | 'TERM';
-  /** Tasks of a cell that may fail in a row without one new checkpoint before later ones do not start. */
-  readonly stopAfterFailures: number;
-  /** Cancel the steps that are still queued once every cell is done. */
-  readonly cancelWhenDone: boolean;
-}
-
-export interface Save {
-  readonly path: string;
-  /** A file that only a whole checkpoint has in it. */
-  readonly complete: string | undefined;
-  /** What stands before the number in a checkpoint's name. */
-  readonly prefix: string;
-  /** index: step_500 is the step with index 500, the next is 501. count: 500 steps are done, the next has index 500. */
-  readonly step: 'index' | 'count';
-}
-
-export interface Wandb {
-  readonly entity: string | undefined;
-  readonly project: string | undefined;
-  /** Where a self-hosted server is; undefined for the public one. */
-  readonly baseUrl: string | undefined;
-}
-
-// More steps than anyone has waited for; a typo such as 1e9 is not a chain.
-const MOST_STEPS = 1000;
-// Longer than any time limit: what is asked for must fit Slurm's --signal, which takes 16 bits (sbatch(1)).
+// More jobs than anyone waits for; a typo such as 1e9 is not a chain.
+const MOST_JOBS = 1000;
+// sbatch's --signal takes 16 bits (sbatch(1)). No time limit is shorter than the longest warning by accident.
 const LONGEST_WARNING = 65535;
 
-/** A value with where it came from: the experiment, or the defaults of the repo. */
-interface YamlField {
-  readonly node: Node;
-  readonly source: YamlSource;
-  readonly place: Place | undefined;
-  /** Dotted, for messages. */
-  readonly path: string;
+/** The name of an sbatch option, written with - or _. */
+const optionName = v.pipe(
+  v.string(),
+  v.check(
+    (key) => !RESERVED_OPTIONS.has(hyphenated(key)),
+    ({ input }) => `slurm.${input} cannot be set: ${RESERVED_OPTIONS.get(hyphenated(input))}`,
+  ),
+  v.check(
+    (key) => RESERVED_OPTIONS.has(hyphenated(key)) || SLURM_OPTIONS.has(hyphenated(key)),
+    ({ input }) =>
+      `unknown key '${input}' under slurm${didYouMean(hyphenated(input), SLURM_OPTIONS) || '; it takes the long options of sbatch'}`,
+  ),
+);
+
+const slurm = v.pipe(
+  mapping(optionName, v.pipe(v.union([v.boolean(), word]), must('one line of text, or true for an option without a value'))),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    const seen = new Set<string>();
+    for (const [key, value] of dataset.value) {
+      if (seen.has(hyphenated(key))) {
+        const message = `slurm.${key} is given twice, once with - and once with _; keep one of them`;
+        addIssue({ message, path: [{ type: 'map', origin: 'key', input: dataset.value, key, value }] });
+      }
+      seen.add(hyphenated(key));
+    }
+  }),
+  v.transform((options) => {
+    const given = new Map<string, string | true>();
+    for (const [key, value] of options) if (value !== false) given.set(hyphenated(key), value);
+    return given;
+  }),
+);
+
+function hyphenated(key: string): string {
+  return key.replaceAll('_', '-');
 }
 
-/** Where to look, first match wins. */
-type Layers = readonly { readonly source: YamlSource; readonly map: YAMLMap }[];
+/** The name of a variable that a user may set in a job. */
+const variableName = v.pipe(
+  v.string(),
+  v.check(
+    (name) => variableFault(name) === undefined,
+    ({ input }) => `env: ${variableFault(input)}`,
+  ),
+);
+
+const variableValue = v.pipe(
+  v.string(),
+  must('text or a number'),
+  v.check((text) => !text.includes('\0'), 'text or a number, without a NUL character'),
+);
+
+/** `checkpoint-{step}` gives `checkpoint-`. */
+const pattern = v.pipe(
+  word,
+  must('a name that ends in {step}, such as checkpoint-{step}'),
+  v.regex(/^[A-Za-z][A-Za-z0-9._-]*\{step\}$/),
+  // job.sh renames a checkpoint that is not whole to incomplete.…; that name must not look like a checkpoint.
+  v.check((name) => !name.startsWith('incomplete.')),
+  v.transform((name) => name.slice(0, -'{step}'.length)),
+);
+
+const fileName = v.pipe(
+  word,
+  must('the name of a file inside a checkpoint directory, such as .metadata'),
+  v.check((name) => name.split('/').every((part) => part !== '' && part !== '..')),
+);
+
+const webAddress = v.pipe(
+  word,
+  must('a web address, such as https://wandb.example.edu'),
+  v.check((address) => URL.canParse(address) && /^https?:/.test(address)),
+  v.transform((address) => address.replace(/\/+$/, '')),
+);
+
+const pathspec = v.pipe(
+  command,
+  must('a pattern of paths from the top of the repository, such as data/**'),
+  v.check((glob) => !glob.startsWith('/') && !glob.split('/').includes('..')),
+);
 
 /**
- * Reads and checks the settings of one cell. Sections merge key by key: what the experiment does not say, the defaults may.
- * @throws Problem with line and column for unknown keys in a section, wrong types and values out of range.
+ * What Slurm Chain reads from an experiment. Everything else at the top level of the yaml belongs to the experiment.
+ *
+ * This is the one description of these keys. The checks, the type Settings, schema/experiment.json and the tables of
+ * docs/reference/experiment.md come from it: a new key is one entry here, then `node script/schema.ts`.
  */
-export function readSettings(source: YamlSource, root: YAMLMap, defaults?: { source: YamlSource; map: YAMLMap }): Settings {
-  const layers: Layers = defaults ? [{ source, map: root }, defaults] : [{ source, map: root }];
-  const run = find(layers, 'run');
-  if (run === undefined) {
-    throw new Problem(
-      `${source.file}: there is no run: key. It holds the command that trains, such as run: srun python train.py --config "$EXPERIMENT_CONFIG"`,
-    );
-  }
-  const save = section(layers, 'save', ['path', 'complete', 'pattern', 'step']);
-  const savePath = save.get('path');
-  if (savePath === undefined) {
-    throw new Problem(`${source.file}: there is no save.path. It is the directory on the cluster under which checkpoints are kept`);
-  }
-  const chain = section(layers, 'chain', ['n_jobs', 'scope', 'warn_before', 'warn_signal', 'stop_after_failures', 'cancel_when_done']);
-  const wandb = section(layers, 'wandb', ['entity', 'project', 'base_url']);
-  const code = section(layers, 'code', ['exclude']);
-  const scope = optional(chain.get('scope'), oneOf('array', 'cell')) ?? 'array';
-  const throttle = find(layers, 'max_concurrent_jobs');
-  if (scope === 'cell' && throttle !== undefined) {
-    throw new Problem(
-      'max_concurrent_jobs throttles one array, and with chain.scope: cell every cell has jobs of its own from step 2 on; leave one of the two out',
-      throttle.place,
-    );
-  }
-  return {
-    name: optional(find(layers, 'name'), word),
-    cluster: optional(find(layers, 'cluster'), word),
-    run: command(run),
-    setup: optional(find(layers, 'setup'), lines) ?? [],
-    slurm: slurmOptions(layers),
-    chain: {
-      nJobs: optional(chain.get('n_jobs'), integer(1, MOST_STEPS)) ?? 1,
-      scope,
-      warnBefore: optional(chain.get('warn_before'), integer(0, LONGEST_WARNING)) ?? 0,
-      warnSignal: optional(chain.get('warn_signal'), oneOf('USR1', 'USR2', 'TERM')) ?? 'USR1',
-      stopAfterFailures: optional(chain.get('stop_after_failures'), integer(1, MOST_STEPS)) ?? 2,
-      cancelWhenDone: optional(chain.get('cancel_when_done'), trueOrFalse) ?? true,
-    },
-    save: {
-      path: clusterPath(savePath),
-      complete: optional(save.get('complete'), fileName),
-      prefix: optional(save.get('pattern'), prefixOf) ?? 'step_',
-      step: optional(save.get('step'), oneOf('index', 'count')) ?? 'index',
-    },
-    nSteps: optional(find(layers, 'n_steps'), integer(1, Number.MAX_SAFE_INTEGER)),
-    maxConcurrentJobs: optional(throttle, integer(1, 1_000_000)),
-    wandb: {
-      entity: optional(wandb.get('entity'), word),
-      project: optional(wandb.get('project'), word),
-      baseUrl: optional(wandb.get('base_url'), webAddress),
-    },
-    env: environment(layers),
-    exclude: optional(code.get('exclude'), patterns) ?? [],
-  };
-}
+export const experimentSchema = v.object({
+  name: v.pipe(
+    v.optional(word),
+    v.description(
+      'Name of the experiment. It begins the EXPERIMENT_ID and can be used in comments and labels. Default: the name of the file.',
+    ),
+  ),
+  cluster: v.pipe(
+    v.optional(word),
+    v.description('The cluster to run on, a name under `clusters` in `.github/slurm-chain.yml`. Not needed if that file has one cluster.'),
+  ),
+  run: v.pipe(
+    command,
+    v.description(
+      'The command that trains, such as `srun python train.py --config "$EXPERIMENT_CONFIG"`. bash runs it once per task, in the copy of the code.',
+    ),
+  ),
+  setup: v.pipe(
+    v.optional(list(command, 'text or a list of texts'), []),
+    v.description('Shell lines before `run`, in the same shell (`bash -eo pipefail`), such as `module load cuda`.'),
+  ),
+  slurm: v.pipe(
+    slurm,
+    v.description('Long options of sbatch, written with `-` or `_`. `true` is an option without a value; `false` switches off a default.'),
+  ),
+  chain: v.pipe(
+    section({
+      n_jobs: v.pipe(v.optional(whole(1, MOST_JOBS), 1), v.description('Length of the chain, in jobs.')),
+      scope: v.pipe(
+        v.optional(oneOf('array', 'cell'), 'array'),
+        v.description(
+          '`array`: a job waits for all cells of the job before it. `cell`: each cell waits for itself alone, so a slow cell delays no other one. That takes 1 + cells × (n_jobs − 1) Slurm jobs and excludes `max_concurrent_jobs`.',
+        ),
+      ),
+      warn_before: v.pipe(
+        v.optional(whole(0, LONGEST_WARNING), 0),
+        v.description(
+          'Seconds before the time limit at which your code gets a signal; 0 for none. Slurm may send it up to a minute early. Take at least twice the time of one save. Code that does not handle the signal dies of it.',
+        ),
+      ),
+      warn_signal: v.pipe(
+        v.optional(oneOf('USR1', 'USR2', 'TERM'), 'USR1'),
+        v.description('The signal of `warn_before`. Older versions of torchrun know only `TERM`.'),
+      ),
+      stop_after_failures: v.pipe(
+        v.optional(whole(1, MOST_JOBS), 2),
+        v.description('If so many tasks of a cell in a row fail without a new checkpoint, its later tasks do not start.'),
+      ),
+      cancel_when_done: v.pipe(
+        v.optional(trueOrFalse, true),
+        v.description('Cancel the jobs that are still queued once every cell has finished training.'),
+      ),
+    }),
+    v.description('How long the chain is and how its jobs follow each other. Overrides of these keys do not change the EXPERIMENT_ID.'),
+  ),
+  save: v.pipe(
+    v.strictObject({
+      path: v.pipe(
+        clusterPath,
+        v.description('The directory on the cluster for checkpoints. Those of cell K go to `{path}/{EXPERIMENT_ID}/{K}`.'),
+      ),
+      complete: v.pipe(
+        v.optional(fileName),
+        v.description('A file that only a complete checkpoint contains, such as `.metadata`. Without it, any file will do.'),
+      ),
+      pattern: v.pipe(
+        v.optional(pattern, 'step_{step}'),
+        v.description('The name of a checkpoint directory, such as `checkpoint-{step}`.'),
+      ),
+      step: v.pipe(
+        v.optional(oneOf('index', 'count'), 'index'),
+        v.description(
+          'What the number in the name says. `index`: after `step_500`, training continues with step 501. `count`: `step_500` means that 500 steps are done, so training continues with step 500.',
+        ),
+      ),
+    }),
+    v.transform(({ pattern: prefix, ...save }) => ({ ...save, prefix })),
+    v.description('Where checkpoints are, and what a complete one looks like.'),
+  ),
+  n_steps: v.pipe(
+    v.optional(whole(1, Number.MAX_SAFE_INTEGER)),
+    v.description(
+      'Training is complete when the next step is this one. May differ between cells (`^n_steps`). Without it, only a file `COMPLETE` in `CHECKPOINT_DIR` says so.',
+    ),
+  ),
+  max_concurrent_jobs: v.pipe(
+    v.optional(whole(1, 1_000_000)),
+    v.description('How many cells run at a time; the throttle of the job array (`--array=0-7%4`). Default: no limit.'),
+  ),
+  wandb: v.pipe(
+    section({
+      entity: v.pipe(v.optional(word), v.description('Team or user on W&B; becomes `WANDB_ENTITY`.')),
+      project: v.pipe(v.optional(word), v.description('Project on W&B; becomes `WANDB_PROJECT`.')),
+      base_url: v.pipe(
+        v.optional(webAddress),
+        v.description('Address of a self-hosted W&B server; becomes `WANDB_BASE_URL`. Default: `https://wandb.ai`.'),
+      ),
+    }),
+    v.description('Where the runs are on W&B. The link in the comment needs `entity` and `project`.'),
+  ),
+  env: v.pipe(
+    mapping(variableName, variableValue),
+    v.description('Environment variables of the job, in plain text. Put secrets into the input `env` of the action instead.'),
+  ),
+  code: v.pipe(
+    section({
+      exclude: v.pipe(
+        v.optional(list(pathspec, 'text or a list of texts'), []),
+        v.description('Files of the commit that are not copied to the cluster, as git pathspecs such as `data/**`.'),
+      ),
+    }),
+    v.description('Which code goes to the cluster.'),
+  ),
+});
+
+const settingsSchema = v.pipe(
+  experimentSchema,
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.value.chain.scope !== 'cell' || dataset.value.max_concurrent_jobs === undefined) return;
+    addIssue({
+      message:
+        'max_concurrent_jobs throttles one job array, but with chain.scope: cell every cell has Slurm jobs of its own from the second job on; remove one of the two',
+      path: [
+        { type: 'object', origin: 'value', input: dataset.value, key: 'max_concurrent_jobs', value: dataset.value.max_concurrent_jobs },
+      ],
+    });
+  }),
+  v.transform(({ code, ...settings }) => ({ ...camelKeys(settings), exclude: code.exclude })),
+);
+
+/** What Slurm Chain reads from an experiment; see experimentSchema for the meaning of each field. */
+export type Settings = Read<typeof settingsSchema>;
+export type Wandb = Settings['wandb'];
+
+/** A top-level key of Slurm Chain, as it is written. */
+export type SettingKey = keyof typeof experimentSchema.entries;
 
 /** The top-level keys that readSettings looks at. */
-export const SETTING_KEYS: readonly string[] = [
-  'name',
-  'cluster',
-  'run',
-  'setup',
-  'slurm',
-  'chain',
-  'save',
-  'n_steps',
-  'max_concurrent_jobs',
-  'wandb',
-  'env',
-  'code',
-];
-
-function find(layers: Layers, key: string): YamlField | undefined {
-  for (const { source, map } of layers) {
-    const pair = pairsOf(source, map).find((item) => keyText(item) === key);
-    const node = resolved(source, pair?.value);
-    if (node !== undefined && !(isScalar(node) && node.value === null)) {
-      return { node, source, place: placeOf(source, node), path: key };
-    }
-  }
-  return undefined;
-}
+export const SETTING_KEYS = Object.keys(experimentSchema.entries) as SettingKey[];
 
 /**
- * The pairs of a mapping with those a merge key `<<` brings in behind them (https://yaml.org/type/merge.html): training code
- * that reads the same file sees them too. The first of two with one key counts.
+ * Reads and checks the settings of one cell.
+ * @param layers the experiment, then the defaults of the repository
+ * @throws Problem with line and column for unknown keys in a section, wrong types and values out of range
  */
-function pairsOf(source: YamlSource, map: YAMLMap): Pair[] {
-  const pairs = map.items as Pair[];
-  const merged = pairs
-    .filter((pair) => keyText(pair) === '<<')
-    .flatMap((pair) => {
-      const value = resolved(source, pair.value);
-      return isSeq(value) ? value.items.map((item) => resolved(source, item)) : [value];
-    })
-    .flatMap((value) => (isMap(value) ? pairsOf(source, value) : []));
-  return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
+export function readSettings(layers: Layers): Settings {
+  return readLayers(settingsSchema, layers);
 }
 
-/** The keys of a section over all layers. A null value counts as not said. */
-function entries(layers: Layers, name: string): Map<string, YamlField & { keyPlace: Place | undefined }> {
-  const all = new Map<string, YamlField & { keyPlace: Place | undefined }>();
-  for (const { source, map } of layers) {
-    const found = find([{ source, map }], name);
-    if (found === undefined) continue;
-    if (!isMap(found.node)) throw new Problem(`${name} must hold keys and values`, found.place);
-    for (const pair of pairsOf(source, found.node)) {
-      const key = keyText(pair);
-      const node = resolved(source, pair.value);
-      if (all.has(key) || node === undefined) continue;
-      const keyPlace = placeOf(source, pair.key as Node);
-      all.set(key, { node, source, place: placeOf(source, node) ?? keyPlace, path: `${name}.${key}`, keyPlace });
-    }
-  }
-  return all;
+/** Reads one key, whatever is wrong with others. @throws Problem with line and column for what is wrong with it */
+export function readSetting<Key extends SettingKey>(key: Key, layers: Layers): Read<(typeof experimentSchema.entries)[Key]> {
+  const values = readLayers(v.pick(experimentSchema, [key]), layers) as Partial<Record<SettingKey, unknown>>;
+  return values[key] as Read<(typeof experimentSchema.entries)[Key]>;
 }
 
-function isNull(found: YamlField): boolean {
-  return isScalar(found.node) && found.node.value === null;
-}
-
-function section(layers: Layers, name: string, known: readonly string[]): Map<string, YamlField> {
-  const all = entries(layers, name);
-  for (const [key, found] of all) {
-    if (!known.includes(key)) {
-      throw new Problem(
-        `unknown key '${key}' under ${name}${didYouMean(key, known)}${didYouMean(key, known) ? '' : `; it takes ${known.join(', ')}`}`,
-        found.keyPlace,
-      );
-    }
-    if (isNull(found)) all.delete(key);
-  }
-  return all;
-}
-
-function optional<T>(found: YamlField | undefined, read: (found: YamlField) => T): T | undefined {
-  return found === undefined ? undefined : read(found);
-}
-
-function wrong(found: YamlField, expected: string): Problem {
-  const shown = isScalar(found.node) ? (found.node.source ?? String(found.node.value)) : isMap(found.node) ? 'a mapping' : 'a list';
-  return new Problem(`${found.path} is ${JSON.stringify(shown)}; it must be ${expected}`, found.place);
-}
-
-/** Any scalar, as it was spelled. */
-function scalarText(found: YamlField, expected: string): string {
-  if (!isScalar(found.node) || found.node.value === null) throw wrong(found, expected);
-  const { value, source } = found.node;
-  const text = typeof value === 'string' ? value : (source ?? String(value));
-  if (text.includes('\0')) throw wrong(found, `${expected}, without a NUL character`);
-  return text;
-}
-
-function word(found: YamlField): string {
-  const text = scalarText(found, 'text').trim();
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
-  if (text === '' || /[\u0000-\u001f\u007f]/.test(text)) throw wrong(found, 'one line of text');
-  return text;
-}
-
-function command(found: YamlField): string {
-  const text = scalarText(found, 'a shell command');
-  if (text.trim() === '') throw wrong(found, 'a shell command');
-  if (text.includes('\r')) throw wrong(found, 'a shell command with Unix line ends');
-  return text;
-}
-
-function lines(found: YamlField): string[] {
-  if (!isSeq(found.node)) return [command(found)];
-  return found.node.items.map((item, index) => {
-    const node = resolved(found.source, item);
-    if (node === undefined) throw wrong(found, 'text or a list of texts');
-    return command({ ...found, node, place: placeOf(found.source, node), path: `${found.path}[${index}]` });
-  });
-}
-
-/** git pathspecs, from the top of the repository. */
-function patterns(found: YamlField): string[] {
-  const all = lines(found);
-  if (all.some((pattern) => pattern.startsWith('/') || pattern.split('/').includes('..'))) {
-    throw wrong(found, 'patterns of paths from the top of the repository, such as data/**');
-  }
-  return all;
-}
-
-function integer(least: number, most: number): (found: YamlField) => number {
-  return (found) => {
-    const value = isScalar(found.node) ? found.node.value : undefined;
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) {
-      throw wrong(
-        found,
-        most === Number.MAX_SAFE_INTEGER ? `a whole number, at least ${least}` : `a whole number from ${least} to ${most}`,
-      );
-    }
-    return value;
-  };
-}
-
-function oneOf<T extends string>(...choices: readonly T[]): (found: YamlField) => T {
-  return (found) => {
-    const choice = choices.find((one) => isScalar(found.node) && found.node.value === one);
-    if (choice === undefined) throw wrong(found, `one of ${choices.join(', ')}`);
-    return choice;
-  };
-}
-
-function trueOrFalse(found: YamlField): boolean {
-  const value = isScalar(found.node) ? found.node.value : undefined;
-  if (typeof value !== 'boolean') throw wrong(found, 'true or false');
-  return value;
-}
-
-/** `checkpoint-{step}` → `checkpoint-`. */
-function prefixOf(found: YamlField): string {
-  const prefix = /^([A-Za-z][A-Za-z0-9._-]*)\{step\}$/.exec(word(found))?.[1];
-  // What job.sh moves aside begins so, and must not be taken for a checkpoint.
-  if (prefix === undefined || prefix.startsWith('incomplete.')) throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
-  return prefix;
-}
-
-/** Absolute, or with a start that is expanded on the cluster; expand_path in src/runtime/frame.sh does that. */
-export function startsOnCluster(path: string): boolean {
-  return /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path);
-}
-
-function clusterPath(found: YamlField): string {
-  const path = word(found);
-  if (!startsOnCluster(path)) {
-    throw wrong(found, 'an absolute path on the cluster, or start with ~/ or $NAME/ (which is expanded there)');
-  }
-  if (path.split('/').includes('..')) throw wrong(found, 'a path without ..');
-  return path.length > 1 ? path.replace(/\/+$/, '') : path;
-}
-
-function fileName(found: YamlField): string {
-  const name = word(found);
-  if (name.startsWith('/') || name.split('/').some((part) => part === '..' || part === '')) {
-    throw wrong(found, 'the name of a file inside a checkpoint directory, such as .metadata');
-  }
-  return name;
-}
-
-function webAddress(found: YamlField): string {
-  const address = word(found);
-  if (!URL.canParse(address) || !/^https?:/.test(address)) throw wrong(found, 'a web address, such as https://wandb.example.edu');
-  return address.replace(/\/+$/, '');
-}
-
-function slurmOptions(layers: Layers): Map<string, string | true> {
-  const options = new Map<string, string | true>();
-  for (const [key, found] of entries(layers, 'slurm')) {
-    const name = key.replaceAll('_', '-');
-    const reserved = RESERVED_OPTIONS.get(name);
-    if (reserved !== undefined) {
-      throw new Problem(`slurm.${key} cannot be set: ${reserved}`, found.keyPlace);
-    }
-    if (!SLURM_OPTIONS.has(name)) {
-      throw new Problem(
-        `unknown key '${key}' under slurm${didYouMean(name, SLURM_OPTIONS) || '; it takes the long options of sbatch'}`,
-        found.keyPlace,
-      );
-    }
-    if (options.has(name)) throw new Problem(`slurm.${key} is given twice, with - and with _`, found.keyPlace);
-    if (isNull(found)) continue;
-    const value = isScalar(found.node) ? found.node.value : undefined;
-    if (value === false) continue;
-    options.set(name, value === true ? true : word(found));
-  }
-  return options;
-}
-
-// The contract between job.sh and the training code; a value from outside would make one of the two wrong.
+// job.sh and the training code agree on these variables; a value from elsewhere would break that.
 const OURS = /^(EXPERIMENT_|CHAIN_|SLURM_|SBATCH_|WANDB_(RUN_ID|RESUME|RUN_GROUP|NAME)$|CHECKPOINT_DIR$|RESUME_(FROM|STEP)$|NEXT_STEP$)/;
 
-/** @throws Problem unless `name` may be set in a job by a user. */
-export function checkVariableName(name: string, where: string, place?: Place): void {
+function variableFault(name: string): string | undefined {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    throw new Problem(`${where}: '${name}' is not a name an environment variable can have`, place);
+    return `'${name}' is not a name an environment variable can have; use letters, digits and _, and no digit at the start`;
   }
-  if (OURS.test(name)) throw new Problem(`${where}: ${name} is set by the chain or by Slurm and cannot be given`, place);
+  return OURS.test(name) ? `${name} is set by the chain or by Slurm and cannot be given; remove it` : undefined;
 }
 
-function environment(layers: Layers): Map<string, string> {
-  const variables = new Map<string, string>();
-  for (const [name, found] of entries(layers, 'env')) {
-    checkVariableName(name, 'env', found.keyPlace);
-    variables.set(name, isNull(found) ? '' : scalarText(found, 'text or a number'));
-  }
-  return variables;
+/** @param where begins the message, such as `input env`. @throws Problem unless a user may set a variable of this name in a job */
+export function checkVariableName(name: string, where: string, place?: Place): void {
+  const fault = variableFault(name);
+  if (fault !== undefined) throw new Problem(`${where}: ${fault}`, place);
 }
