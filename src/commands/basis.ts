@@ -59,11 +59,12 @@ export function notesOnCode(code: Code): string[] {
   ];
 }
 
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
+/** What a person should know about settings: likely typos, settings without effect, and those that change what the report promises. */
 export function notesOnSettings(experiment: Experiment, secrets: ReadonlyMap<string, string>): string[] {
   const { slurm, env, chain } = experiment.settings;
   const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
   return [
+    ...experiment.warnings,
     ...(slurm.has('job-name')
       ? ['slurm.job-name has no effect: a job is named after its experiment, launch and number, because it is found by that name.']
       : []),
