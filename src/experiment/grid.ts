@@ -2,37 +2,38 @@ import { isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
 import { Problem } from '../base/problem.ts';
 import { keyText, placeOf, resolved, rootOf, type YamlSource } from './document.ts';
 
-/** What the grid chose for one cell: dotted path to the spelled value. */
+/** The values that the grid gives to one cell, as they are spelled, by dotted path. */
 export type Choices = ReadonlyMap<string, string>;
 
-/** One combination of the grid. Its number is the Slurm array task id. */
+/** One combination of the grid. Its number counts from 0 and is the Slurm array task id. */
 export interface Cell {
   readonly number: number;
   readonly choices: Choices;
   readonly root: YAMLMap;
 }
 
-/** The cells of a document, made one by one when asked for. */
+/** All cells of a document. Each is made on request, because there may be many. */
 export interface Grid {
   readonly size: number;
   cell(number: number): Cell;
 }
 
-// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
+// Far beyond the MaxArraySize of any site we know (the default is 1001), so a larger grid is a typo.
 const MOST_CELLS = 100_000;
 
 /**
  * The cartesian product of every `^key` list in the document.
  *
- * Within one mapping the normal keys come first (they may hold grids deeper down), then its `^` keys, each in document
- * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
- * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
+ * Within one mapping, the normal keys come first (they may hold grids deeper down), then the `^` keys, each in document
+ * order. The last one changes fastest. If a key occurs with and without `^`, the one with `^` counts. Lists without `^` are
+ * values.
+ * @throws Problem if a `^key` does not hold a list or holds an empty one, or if there are more cells than any Slurm takes
  */
 export function gridOf(source: YamlSource): Grid {
   const whole = axisOfMap(source, rootOf(source), '');
   if (whole.size > MOST_CELLS) {
     throw new Problem(
-      `${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`,
+      `${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer. Shorten a ^ list or remove one`,
     );
   }
   return {
@@ -45,9 +46,10 @@ export function gridOf(source: YamlSource): Grid {
   };
 }
 
-/** Something with several variants, told apart by a number from 0. */
+/** A part of the document with several variants, numbered from 0. */
 interface Axis {
   readonly size: number;
+  /** Gives one variant and adds what it chose to `choices`. */
   pick(index: number, choices: Map<string, string>): Node;
 }
 
@@ -81,7 +83,7 @@ function axisOfMap(source: YamlSource, map: YAMLMap, path: string): Axis {
         return { slot, digit };
       });
       for (const { slot, digit } of digits.toReversed()) chosen.set(slot.pair, slot.axis.pick(digit, choices));
-      // Shallow: what no grid touches is the same node in every cell.
+      // A shallow copy: cells share the nodes that no grid touches. experiment.ts relies on it.
       const variant = Object.assign(new YAMLMap(map.schema), map);
       variant.items = slots.map(({ pair, key, isGrid }) => {
         const value = chosen.get(pair) ?? null;
@@ -101,8 +103,9 @@ function axisOfValue(source: YamlSource, node: Node | null, path: string): Axis 
 function axisOfGrid(source: YamlSource, pair: Pair, path: string): Axis {
   const list = resolved(source, pair.value);
   const place = placeOf(source, pair.key as Node);
-  if (!isSeq(list)) throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
-  if (list.items.length === 0) throw new Problem(`^${path} is an empty list, so the grid has no cells`, place);
+  if (!isSeq(list)) throw new Problem(`^${path} must hold a list, one value for each cell of the grid, such as [1, 2]`, place);
+  if (list.items.length === 0)
+    throw new Problem(`^${path} is an empty list, so the grid would have no cells; add a value or remove the key`, place);
   const options = list.items.map((item) => {
     const value = resolved(source, item);
     return isMap(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item as Node);
@@ -131,12 +134,14 @@ function constant(node: Node): Axis {
   return { size: 1, pick: () => node };
 }
 
-function holdsGrid(source: YamlSource, map: YAMLMap): boolean {
+/** @throws Problem for a mapping that contains itself, because its walk would not end */
+function holdsGrid(source: YamlSource, map: YAMLMap, within: readonly YAMLMap[] = []): boolean {
+  if (within.includes(map)) throw new Problem('this mapping contains itself through an alias; write the value out', placeOf(source, map));
   return map.items.some((item) => {
     const pair = item as Pair;
     if (isGridKey(keyText(pair))) return true;
     const value = resolved(source, pair.value);
-    return isMap(value) && holdsGrid(source, value);
+    return isMap(value) && holdsGrid(source, value, [...within, map]);
   });
 }
 
@@ -144,7 +149,7 @@ function isGridKey(key: string): boolean {
   return key.length > 1 && key.startsWith('^');
 }
 
-/** The key without its ^, with the comments and blank lines that stood before it. */
+/** The key without its ^, with the comments and blank lines before it. */
 function plainKey(pair: Pair, name: string): Scalar {
   const key = new Scalar(name);
   if (isScalar(pair.key)) {
@@ -155,7 +160,7 @@ function plainKey(pair: Pair, name: string): Scalar {
   return key;
 }
 
-/** A list item as a mapping's value: blank lines before it belonged to the list. */
+/** A list item as the value of a mapping, without the blank lines and comments that separated it from other items. */
 function detachedFromList(node: Node | null): Node | null {
   if (!node?.spaceBefore && !node?.commentBefore) return node;
   const copy = node.clone() as Node;
@@ -164,7 +169,7 @@ function detachedFromList(node: Node | null): Node | null {
   return copy;
 }
 
-/** One line that says what a choice is; long ones are cut by who shows them. */
+/** A choice as one line of text, not shortened. */
 function spelled(source: YamlSource, node: Node): string {
   if (isScalar(node) && node.source !== undefined && !node.source.includes('\n')) return node.source;
   const value: unknown = node.toJS(source.document);

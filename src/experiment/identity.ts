@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+// A W&B run id may have 64 characters (wandb/wandb#4191; wandb/sdk/wandb_settings.py checks it). Ours is the EXPERIMENT_ID and
+// `-<cell>`. A cell number has at most seven digits (MaxArraySize <= 4000001).
 const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
+// `-<12 of the commit>`, `-<6 of the overrides>` and `-a<99>` may follow the name. Room for all of them is always left, so that
+// an attempt or an override never changes how the name is shortened.
 const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
 
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+/** The part of an EXPERIMENT_ID that comes from the name. A name that has to be changed or shortened gets a hash. */
 export function slugOf(name: string): string {
   const slug = name
     .normalize('NFKD')
@@ -20,11 +20,13 @@ export function slugOf(name: string): string {
 }
 
 /**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * The EXPERIMENT_ID: `<name>-<first 12 of the commit>`, then `-<6 hex digits>` if there are overrides, then `-a<k>` from the
+ * second attempt on. It consists of letters, digits, `.`, `_` and `-`, and has at most 56 characters. Two different names never
+ * get the same id because they were shortened.
  * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
+ * @param overridesHash from hashOfOverrides; may be empty
+ * @param attempt from 1 to 99
+ * @throws RangeError for another commit or attempt
  */
 export function experimentId(name: string, commit: string, overridesHash = '', attempt = 1): string {
   if (!/^[0-9a-f]{40}$/.test(commit)) throw new RangeError(`'${commit}' is not a whole commit id`);
@@ -35,7 +37,7 @@ export function experimentId(name: string, commit: string, overridesHash = '', a
   return parts.join('-');
 }
 
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
+/** The W&B run id of one cell. job.sh builds the same id in the job. */
 export function wandbRunId(id: string, cell: number): string {
   return `${id}-${cell}`;
 }

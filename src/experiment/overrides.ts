@@ -4,7 +4,7 @@ import { Problem } from '../base/problem.ts';
 import { didYouMean } from '../base/spelling.ts';
 import { keyText, nodeFromText, resolved, rootOf, withRoot, type YamlSource } from './document.ts';
 
-/** `path=value`, the value typed as yaml; `+path=value` may make a path that is not there. */
+/** `path=value`, with the value in yaml. `+path=value` may add a path that does not exist. */
 export interface Override {
   readonly path: string;
   readonly value: string;
@@ -14,8 +14,8 @@ export interface Override {
 const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
 
 /**
- * Splits a line or several into overrides. White space ends one, except inside quotes, brackets and braces.
- * @throws Problem for text that is not `path=value`, and for a path that is given twice.
+ * Splits text of one or more lines into overrides. White space separates them, except inside quotes, brackets and braces.
+ * @throws Problem for text that is not `path=value`, and for a path that is given twice
  */
 export function parseOverrides(text: string): Override[] {
   const overrides: Override[] = [];
@@ -26,7 +26,7 @@ export function parseOverrides(text: string): Override[] {
     if (equals < 0 || !PATH.test(path)) {
       throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
     }
-    if (overrides.some((other) => other.path === path)) throw new Problem(`override '${path}' is given twice`);
+    if (overrides.some((other) => other.path === path)) throw new Problem(`override '${path}' is given twice; remove one of them`);
     overrides.push({ path, value: word.slice(equals + 1), mayAdd });
   }
   return overrides;
@@ -49,15 +49,15 @@ function words(text: string): string[] {
       word = '';
     } else word += character;
   }
-  if (quote || depth > 0) throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}: ${text.trim()}`);
+  if (quote || depth > 0) throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim()}`);
   if (word) found.push(word);
   return found;
 }
 
 /**
- * The document with the overrides in place. A path that names a grid without its ^ replaces the grid by one value, and
- * the other way round.
- * @throws Problem for a path that does not exist and was not written with +.
+ * A copy of the document with the overrides applied. A path without ^ replaces a grid by one value; a path with ^ replaces a
+ * value by a grid.
+ * @throws Problem for a path that does not exist, unless it was written with +
  */
 export function applyOverrides(source: YamlSource, overrides: readonly Override[]): YamlSource {
   const changed = withRoot(source, rootOf(source).clone() as YAMLMap);
@@ -79,7 +79,9 @@ function set(source: YamlSource, root: YAMLMap, override: Override): void {
       return;
     }
     if (!isMap(here)) {
-      throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}, because what is above it holds no keys`);
+      throw new Problem(
+        `override '${override.path}': ${soFar} does not exist in ${source.file}, because the value above it holds no keys. Override that value instead`,
+      );
     }
     const bare = segment.replace(/^\^/, '');
     const pair: Pair | undefined = (here.items as Pair[]).findLast((item) => keyText(item).replace(/^\^/, '') === bare);
@@ -94,7 +96,7 @@ function set(source: YamlSource, root: YAMLMap, override: Override): void {
       here.items.push(new Pair(new Scalar(last ? segment : bare), added));
       here = added;
     } else if (last) {
-      // One key remains, with the ^ the override wrote, even where the document had the key both ways.
+      // If the document has the key with and without ^, only the one that the override wrote remains.
       here.items = (here.items as Pair[]).filter((item) => item === pair || keyText(item).replace(/^\^/, '') !== bare);
       if (keyText(pair) !== segment) pair.key = Object.assign((pair.key as Scalar).clone(), { value: segment, source: segment });
       pair.value = inPlaceOf(pair.value, value);
@@ -102,35 +104,36 @@ function set(source: YamlSource, root: YAMLMap, override: Override): void {
   });
 }
 
-/** What an alias elsewhere stands for stays under its anchor. */
+/** Moves the anchor of the old value to the new one, so that aliases elsewhere still have it. */
 function inPlaceOf(old: unknown, value: Node): Node {
   if ((isScalar(old) || isCollection(old)) && old.anchor && !isAlias(value)) (value as Scalar | YAMLMap).anchor = old.anchor;
   return value;
 }
 
-/** Changing what is behind an alias would change it in other places too. */
+/** Refuses an alias, because a change of the value behind it would change other places too. */
 function throughNoAlias(source: YamlSource, node: unknown, override: Override, soFar: string): Node | undefined {
   if (isAlias(node)) {
     throw new Problem(
-      `override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override what the anchor &${node.source} stands for, or write the value out`,
+      `override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override the value at the anchor &${node.source}, or write the value out`,
     );
   }
   return resolved(source, node);
 }
 
-/** An override as a manifest has it: it was good once, so it may bring in its path. */
+/** Reads an override from a manifest. It was accepted once, so it may add its path. */
 export function overrideOf(text: string): Override {
   const equals = text.indexOf('=');
   return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
 }
 
-/** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
+/** Does the override change the EXPERIMENT_ID? Those of `chain.*` do not: they change the chain, not what is trained. */
 export function countsInId(override: Override): boolean {
   return !override.path.startsWith('chain.');
 }
 
 /**
- * Six hex digits that stand for the overrides, or nothing when there are none that count. The order in which they were given does not matter, the spelling of a value does.
+ * Six hex digits for the overrides that change the id; empty if there are none. Their order does not matter, but the spelling
+ * of their values does.
  */
 export function hashOfOverrides(overrides: readonly Override[]): string {
   const counted = overrides

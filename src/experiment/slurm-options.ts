@@ -1,7 +1,4 @@
-/**
- * The long options of sbatch that an experiment may set under `slurm:` (sbatch(1); src/common/slurm_opt.c of Slurm 22.05 to
- * 26.11 has them all). Written with `-` or `_`.
- */
+/** The long options of sbatch that `slurm:` takes (sbatch(1); all are in src/common/slurm_opt.c of Slurm 22.05 to 26.11). */
 export const SLURM_OPTIONS: ReadonlySet<string> = new Set(
   `account acctg-freq batch bb bbf begin comment consolidate-segments constraint container container-id contiguous core-spec
   cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot distribution exclude exclusive extra
@@ -13,33 +10,36 @@ export const SLURM_OPTIONS: ReadonlySet<string> = new Set(
   use-min-nodes wait-all-nodes wckey`.split(/\s+/),
 );
 
-/** Options the launcher sets itself or that would break the chain, and what to use instead. */
+/** Options that Slurm Chain sets itself or that would break a chain: why, and what to use instead. */
 export const RESERVED_OPTIONS: ReadonlyMap<string, string> = new Map([
-  ['array', 'the cells come from the ^ lists of the experiment, and max_concurrent_jobs is the throttle'],
-  ['dependency', 'the chain sets it'],
-  ['export', 'everything is exported; use env: for variables of your own'],
+  ['array', 'the cells come from the ^ lists of the experiment; use max_concurrent_jobs for the throttle'],
+  ['dependency', 'Slurm Chain lets each job of the chain depend on the one before it'],
+  ['export', 'jobs get the whole environment; use env: for variables of your own'],
   ['export-file', 'use env: for variables of your own'],
-  ['get-user-env', 'it makes jobs held where the login profile is slow; put what the job needs into setup:'],
+  ['get-user-env', 'if the login profile is slow, Slurm holds the job; put what the job needs into setup:'],
   ['wrap', 'use run: for the command'],
-  ['parsable', 'the launcher reads the job id itself'],
-  ['hold', 'the launcher holds and releases the first step itself'],
-  ['test-only', 'use the plan command'],
-  ['wait', 'a chain may take weeks'],
-  ['clusters', 'multi-cluster submission is not supported; name the login node of that cluster under clusters:'],
-  ['signal', 'use chain.warn_before'],
-  ['output', 'logs are in logs/ of the experiment'],
-  ['error', 'logs are in logs/ of the experiment'],
-  ['input', 'a batch job has no input'],
-  ['open-mode', 'logs are always appended to'],
-  ['chdir', "a job starts in the experiment's own copy of the code"],
-  ['kill-on-invalid-dep', 'the chain waits with afterany, which is never invalid'],
-  ['uid', 'jobs belong to the account that logs in'],
-  ['gid', 'jobs belong to the account that logs in'],
-  ['ignore-pbs', 'there is no #PBS line to ignore'],
-  ['quiet', 'the launcher reads what sbatch says'],
-  ['verbose', 'the launcher reads what sbatch says'],
-  ['help', 'it submits nothing'],
-  ['usage', 'it submits nothing'],
-  ['version', 'it submits nothing'],
+  ['parsable', 'Slurm Chain sets it to read the job id'],
+  ['hold', 'Slurm Chain submits every job held and releases it once the whole chain is in the queue'],
+  ['test-only', 'use the command plan'],
+  ['wait', 'sbatch would wait for the job, and a chain may take weeks; use the input wait of the action'],
+  [
+    'clusters',
+    'Slurm Chain does not submit to another cluster from here; add that cluster with its login node to clusters: of .github/slurm-chain.yml',
+  ],
+  ['signal', 'use chain.warn_before and chain.warn_signal'],
+  ['output', 'logs go to logs/ in the directory of the experiment'],
+  ['error', 'logs go to logs/ in the directory of the experiment'],
+  ['input', 'the job gets no input'],
+  ['open-mode', 'logs are always appended to, so that a requeue keeps them'],
+  ['chdir', "a job starts in the experiment's own copy of the code; use cd in setup:"],
+  ['kill-on-invalid-dep', 'jobs depend on each other with afterany, which never becomes invalid'],
+  ['uid', 'jobs belong to the account that logs in; use user in .github/slurm-chain.yml'],
+  ['gid', 'jobs belong to the account that logs in; use user in .github/slurm-chain.yml'],
+  ['ignore-pbs', 'the batch script has no #PBS lines'],
+  ['quiet', 'Slurm Chain reads the output of sbatch'],
+  ['verbose', 'Slurm Chain reads the output of sbatch'],
+  ['help', 'it prints a text and submits nothing'],
+  ['usage', 'it prints a text and submits nothing'],
+  ['version', 'it prints a text and submits nothing'],
   ['het-group', 'heterogeneous jobs are not supported'],
 ]);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseSource, textOf, withRoot } from '../../src/experiment/document.ts';
 import { gridOf } from '../../src/experiment/grid.ts';
+import { refused } from './refused.ts';
 
 function cells(text: string): { texts: string[]; choices: Record<string, string>[] } {
   const source = parseSource('x.yaml', text);
@@ -77,10 +78,98 @@ test('a big grid is counted, not made', () => {
   assert.throws(() => gridOf(source), /^Problem: x\.yaml: the grid has 244,140,625 cells/);
 });
 
+test('a grid of exactly the largest size is allowed', () => {
+  const list = (length: number) => `[${Array.from({ length }, (_, value) => value).join(', ')}]`;
+  const source = (size: number) => parseSource('x.yaml', `^a: ${list(size)}\n^b: ${list(100)}\n`);
+  assert.equal(gridOf(source(1000)).size, 100_000);
+  assert.equal(gridOf(source(1000)).cell(99_999).choices.get('b'), '99');
+  refused(() => gridOf(source(1001)), 'x.yaml: the grid has 100,100 cells; at most 100,000 are allowed');
+});
+
+test('cells are numbered from 0', () => {
+  const grid = gridOf(parseSource('x.yaml', '^a: [1, 2]\n'));
+  assert.deepEqual(
+    [0, 1].map((number) => grid.cell(number).number),
+    [0, 1],
+  );
+});
+
+test('a grid inside a mapping that an alias stands for counts where the alias is', () => {
+  const { choices, texts } = cells('a: &a {^x: [1, 2]}\nb: *a\n');
+  assert.deepEqual(
+    choices.map((choice) => `${choice['a.x']}${choice['b.x']}`),
+    ['11', '12', '21', '22'],
+  );
+  assert.match(texts[1] ?? '', /b: .*\{x: 2\}/);
+});
+
+test('a list of mappings behind aliases is a grid like any other', () => {
+  const { choices } = cells('small: &s {n: 1}\nbig: &b {^n: [2, 3]}\n^m: [*s, *b]\n');
+  assert.deepEqual(
+    choices.map((choice) => [choice['big.n'], choice['m'], choice['m.n']]),
+    [
+      ['2', '{"n":1}', undefined],
+      ['2', '{"n":2}', '2'],
+      ['2', '{"n":3}', '3'],
+      ['3', '{"n":1}', undefined],
+      ['3', '{"n":2}', '2'],
+      ['3', '{"n":3}', '3'],
+    ],
+  );
+});
+
+test('grids of several depths are one product', () => {
+  const { choices } = cells('a: {b: {^c: [1, 2], d: {^e: [3, 4]}}}\n');
+  assert.deepEqual(
+    choices.map((choice) => `${choice['a.b.d.e']}${choice['a.b.c']}`),
+    ['31', '32', '41', '42'],
+  );
+});
+
+test('a choice of several lines is shown on one', () => {
+  const { choices } = cells('^a:\n  - |\n    x\n    y\n  - "x\n\n    y"\n  - [1, {b: 2}]\n  - {c: 3}\n');
+  assert.deepEqual(
+    choices.map((choice) => choice['a']),
+    ['x\ny\n', 'x\ny', '[1,{"b":2}]', '{"c":3}'],
+  );
+});
+
+test('comments and blank lines before a key of the grid stay, those between its values go', () => {
+  const { texts } = cells('a: 1\n\n# why\n^b:\n  # first\n  - x: 1\n\n  # second\n  - y: 2\n\n^c: [3]\n');
+  assert.equal(texts[1], 'a: 1\n\n# why\nb:\n  y: 2\n\nc: 3\n');
+});
+
+test('a null beside a grid stays a null, and ^ alone is a key like any other', () => {
+  assert.deepEqual(cells('{a, ^b: [1], ^: [2]}\n').texts, ['{a: null, b: 1, ^: [2]}\n']);
+});
+
+test('keys of any kind are names', () => {
+  const { choices } = cells('1: {^2: [a, b]}\ntrue: {^no: [c]}\n');
+  assert.deepEqual(choices[1], { '1.2': 'b', 'true.no': 'c' });
+});
+
+test('cells share the nodes that no grid touches', () => {
+  const grid = gridOf(parseSource('x.yaml', 'a: {b: 1}\n^c: [1, 2]\nd: {^e: [3], f: {g: 4}}\n'));
+  const [first, second] = [grid.cell(0).root, grid.cell(1).root];
+  assert.equal(first.get('a', true), second.get('a', true));
+  assert.equal(first.getIn(['d', 'f'], true), second.getIn(['d', 'f'], true));
+  assert.notEqual(first.get('c', true), second.get('c', true));
+});
+
 for (const [what, text, message] of [
-  ['an empty list', 'a: 1\nm: {^lr: []}\n', /^Problem: x\.yaml:2:5: \^m\.lr is an empty list/],
-  ['a value that is no list', '^lr: 3\n', /^Problem: x\.yaml:1:1: \^lr must hold a list/],
-  ['an anchor that only one choice holds', '^a: [&x 1, 2]\nb: *x\n', /anchor/],
+  [
+    'an empty list',
+    'a: 1\nm: {^lr: []}\n',
+    /^Problem: x\.yaml:2:5: \^m\.lr is an empty list, so the grid would have no cells; add a value/,
+  ],
+  ['a value that is no list', '^lr: 3\n', /^Problem: x\.yaml:1:1: \^lr must hold a list, one value for each cell/],
+  [
+    'an anchor that only one choice holds',
+    '^a: [&x 1, 2]\nb: *x\n',
+    /^Problem: x\.yaml: the config of a cell cannot be written: .*anchor \(&name\)/,
+  ],
+  ['an alias without an anchor', 'a: {b: *x}\n', /^Problem: x\.yaml:1:8: the alias \*x has no anchor &x/],
+  ['a mapping that contains itself', 'a: &a {b: {c: *a}}\n', /^Problem: x\.yaml:1:7: this mapping contains itself/],
 ] as const) {
   test(`refused with its place: ${what}`, () => {
     assert.throws(() => cells(text), message);

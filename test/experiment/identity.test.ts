@@ -53,5 +53,41 @@ test('the order of overrides does not matter, their values do, and chain.* never
 });
 
 test('a commit that is not whole is refused', () => {
-  assert.throws(() => experimentId('a', '1a2b3c'), RangeError);
+  for (const commit of ['1a2b3c', `${COMMIT}0`, `x${COMMIT}`, COMMIT.toUpperCase(), '']) {
+    assert.throws(() => experimentId('a', commit), { name: 'RangeError', message: `'${commit}' is not a whole commit id` });
+  }
+});
+
+test('an attempt is a whole number from 1 to 99', () => {
+  assert.match(experimentId('a', COMMIT, '', 99), /-a99$/);
+  for (const attempt of [0, -1, 1.5, 100, Number.NaN]) {
+    assert.throws(() => experimentId('a', COMMIT, '', attempt), { name: 'RangeError', message: `attempt ${attempt} is not from 1 to 99` });
+  }
+});
+
+test('the longest id has 56 characters, and what follows the name does not change how the name is shortened', () => {
+  const name = 'n'.repeat(100);
+  const long = experimentId(name, COMMIT, '012345', 99);
+  assert.equal(long.length, 56);
+  assert.equal(long, `${experimentId(name, COMMIT)}-012345-a99`);
+  assert.equal(slugOf('n'.repeat(33)).length, 32);
+});
+
+// Ids on clusters were made like this.
+for (const [name, slug] of [
+  ['a b', 'a-b-c8687a'],
+  ['été', 'e-te-bd010c'],
+  ['..a', 'a-f76a4d'],
+  ['-_.', 'x-1ed0d4'],
+  ['日本語', 'x-77710a'],
+  ['a///b', 'a-b-7f2a98'],
+  [`${'x'.repeat(22)}.-_${'y'.repeat(20)}`, `${'x'.repeat(22)}-e67c84`],
+] as const) {
+  test(`the part of an id that comes from ${JSON.stringify(name)} stays what it was`, () => {
+    assert.equal(slugOf(name), slug);
+  });
+}
+
+test('the run id of a cell', () => {
+  assert.equal(wandbRunId('x-1a2b3c4d5e6f', 7), 'x-1a2b3c4d5e6f-7');
 });
