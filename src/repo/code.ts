@@ -5,31 +5,36 @@ import * as tar from 'tar-stream';
 import { Problem } from '../base/problem.ts';
 import { entriesAt, gitStream, type Repo } from './git.ts';
 
-/** The code of a commit as it goes to the cluster. */
+/** The code of a commit, as it is copied to the cluster. */
 export interface Code {
-  /** What the copy on the cluster is called: the commit, and a hash of what was left out, if anything. */
+  /** Name of the copy on the cluster: the commit, and a hash of the patterns that exclude files, if there are any. */
   readonly name: string;
-  /** SHA-256 of the listing of files, links and executable bits; `tree_listing` in frame.sh gives the same over there. */
+  /** SHA-256 of the listing of files, links and executable bits. `tree_listing` in frame.sh computes the same on the cluster. */
   readonly digest: string;
-  /** Length of the tar stream. */
+  /** Length of the tar stream in bytes. */
   readonly bytes: number;
   readonly files: number;
-  /** Paths whose content is not in the archive. */
+  /** Paths of submodules. Their content is not in the archive. */
   readonly submodules: readonly string[];
+  /** Paths of Git LFS pointers. The content they stand for is not in the archive. */
   readonly lfsPointers: readonly string[];
-  /** The tar stream, made anew at each call. */
+  /** Starts a new tar stream. */
   open(): Readable;
 }
 
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
+// The version line is the first line of a pointer (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
 const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
 
-/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
+/**
+ * Reads the commit's archive once, for its digest and size.
+ * @param exclude git pathspecs of files to leave out
+ * @throws Problem if git fails, or if the name of a file contains a line break
+ */
 export async function codeOf(repo: Repo, commit: string, exclude: readonly string[]): Promise<Code> {
   const open = () =>
     gitStream(repo, [
       ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
-      // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+      // If this machine has Git LFS, git archive would replace pointers by their content, and the digest would depend on that.
       ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
       ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
     ]);
@@ -76,7 +81,7 @@ export async function codeOf(repo: Repo, commit: string, exclude: readonly strin
   };
 }
 
-/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
+/** The listing that `tree_listing` in src/runtime/frame.sh prints, computed without unpacking the archive. */
 export class TreeListing {
   readonly #files = new Map<string, string>();
   readonly #links: string[] = [];
@@ -86,22 +91,24 @@ export class TreeListing {
     return this.#files.size;
   }
 
-  /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
+  /** @param path relative, with / between folders. @throws Problem for a line break in the name, which would break the listing */
   addFile(path: string, sha256: string, executable: boolean): void {
     refuseLineEnds(path);
     this.#files.set(`./${path}`, sha256);
     if (executable) this.#executables.push(`exec ./${path}`);
   }
 
+  /** @throws Problem for a line break in the name or the target */
   addLink(path: string, target: string): void {
     refuseLineEnds(path + target);
     this.#links.push(`link ./${path} -> ${target}`);
   }
 
+  /** SHA-256 of the listing, in hex. */
   digest(): string {
     const files = [...this.#files]
       .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-      // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
+      // If a name has a backslash, sha256sum puts one in front of the line and doubles those in the name (coreutils, md5sum).
       .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
     const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
     return createHash('sha256')
@@ -116,5 +123,7 @@ function sorted(lines: readonly string[]): string[] {
 
 function refuseLineEnds(name: string): void {
   if (/[\n\r]/.test(name))
-    throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
+    throw new Problem(
+      `the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. Rename it, or leave it out with code.exclude`,
+    );
 }

@@ -3,7 +3,7 @@ import { posix } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
 import { messageOf, Problem } from '../base/problem.ts';
 
-/** A checkout of the repository on this machine. Everything is read from its objects, never from its work tree. */
+/** A checkout of the repository on this machine. We read its git objects, never its work tree. */
 export interface Repo {
   readonly directory: string;
   /** Lets git fetch what the checkout lacks; empty for none. */
@@ -14,7 +14,7 @@ interface GitOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** @returns stdout as bytes. @throws Problem with git's own words. */
+/** Runs git. @returns stdout as bytes. @throws Problem with git's own message */
 export function git(repo: Repo, args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     execFile(
@@ -33,22 +33,22 @@ export function git(repo: Repo, args: readonly string[], options: GitOptions = {
   });
 }
 
-/** The stdout of a git command as a stream that fails when git does. */
+/** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
 export function gitStream(repo: Repo, args: readonly string[]): Readable {
   const child = spawn('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   const out = new PassThrough();
-  let said = '';
+  let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(-4000);
+    stderr = (stderr + chunk.toString()).slice(-4000);
   });
-  // The end of its output is the end of the stream only once git has said that all is well.
+  // The stream must not end before git's exit status is known, or a cut output would look complete.
   child.stdout.pipe(out, { end: false });
   child.on('error', (error) => out.destroy(error));
   child.on('close', (code) => {
     if (code === 0) out.end();
-    else out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
+    else out.destroy(new Problem(`git failed in ${repo.directory}: ${stderr.trim() || `exit ${code}`}`));
   });
-  // Nobody reads on: git must not wait for ever to be read.
+  // If the reader stops early, git would wait forever to write.
   out.on('close', () => child.kill());
   return out;
 }
@@ -63,8 +63,8 @@ async function hasCommit(repo: Repo, commit: string): Promise<boolean> {
 }
 
 /**
- * Makes sure the checkout holds the commit, fetching just it when it does not.
- * @param refs tried in turn after the commit itself, such as refs/pull/12/head
+ * Makes sure that the checkout has the commit. If it does not, only this commit is fetched.
+ * @param refs to fetch in turn if the commit itself cannot be fetched, such as refs/pull/12/head
  * @throws Problem that says what to change in the workflow
  */
 export async function ensureCommit(repo: Repo, commit: string, refs: readonly string[]): Promise<void> {
@@ -91,7 +91,7 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
   );
 }
 
-/** Environment that lets git fetch with the token, so that the token is not in an argument list. */
+/** Environment variables that give git the token. In an argument, other processes could see it. */
 function fetchEnvironment({ token }: Repo): Record<string, string> {
   if (token === '') return {};
   return {
@@ -101,14 +101,13 @@ function fetchEnvironment({ token }: Repo): Record<string, string> {
   };
 }
 
-// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
-// remote no longer has goes.
+// Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
 const REMOTE_REFS = 'refs/slurm-chain';
 
 /**
- * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
- * @param pullRequests whose heads are brought too, where the remote has them
- * @throws Problem when the remote cannot be reached
+ * Fetches every branch and tag of the remote with its whole history, even if the checkout is shallow.
+ * @param pullRequests whose heads are fetched too, if the remote still has them
+ * @throws Problem if the remote cannot be reached
  */
 export async function ensureHistory(repo: Repo, pullRequests: readonly number[] = []): Promise<void> {
   const environment = fetchEnvironment(repo);
@@ -116,21 +115,22 @@ export async function ensureHistory(repo: Repo, pullRequests: readonly number[] 
   const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
   if (pullRequests.length > 0) {
     const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
-    const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
+    const existing = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
     refspecs.push(
-      ...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`),
+      ...pullRequests.filter((number) => existing.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`),
     );
   }
   await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
 }
 
-/** What of the remote leads to a commit, by name; after ensureHistory. */
+/** The branches, tags and pull requests that contain a commit. */
 export interface Holders {
   readonly branches: readonly string[];
   readonly tags: readonly string[];
   readonly pullRequests: readonly number[];
 }
 
+/** Finds what contains the commit, among the refs that ensureHistory fetched. */
 export async function holdersOf(repo: Repo, commit: string): Promise<Holders> {
   const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
   const under = (kind: string) =>
@@ -138,9 +138,12 @@ export async function holdersOf(repo: Repo, commit: string): Promise<Holders> {
   return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
 }
 
-/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
+/**
+ * All commits of a branch, or the one commit of a tag, among the refs that ensureHistory fetched. If both have the name, the tag
+ * counts. Empty if neither exists.
+ */
 export async function commitsOf(repo: Repo, name: string): Promise<ReadonlySet<string>> {
-  // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
+  // A plain name of a ref (git-check-ref-format(1)), so that git cannot take it for an option or an expression.
   if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..')) return new Set();
   for (const [ref, how] of [
     [`${REMOTE_REFS}/tags/${name}`, ['--max-count=1']],
@@ -156,7 +159,7 @@ export async function commitsOf(repo: Repo, name: string): Promise<ReadonlySet<s
   return new Set();
 }
 
-/** First line of the commit's message. */
+/** The first line of the commit message. */
 export async function subjectOf(repo: Repo, commit: string): Promise<string> {
   return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
 }
@@ -176,8 +179,8 @@ export async function entriesAt(repo: Repo, commit: string): Promise<TreeEntry[]
 }
 
 /**
- * A path inside the repository in its one spelling.
- * @throws Problem for one that is absolute or leads out of it.
+ * Normalizes a path inside the repository.
+ * @throws Problem if the path is absolute or leads out of the repository
  */
 export function repoPath(path: string): string {
   const normal = posix.normalize(path.trim());
@@ -191,7 +194,7 @@ export function repoPath(path: string): string {
 
 /**
  * The text of a file at a commit.
- * @throws Problem when it is not there, or is a link or a folder.
+ * @throws Problem if the path does not exist or is a link or a folder
  */
 export async function fileAt(repo: Repo, commit: string, path: string): Promise<string> {
   const normal = repoPath(path);
@@ -199,13 +202,13 @@ export async function fileAt(repo: Repo, commit: string, path: string): Promise<
   const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
   if (entry === undefined) throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
   if (entry.startsWith('120000')) {
-    throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
+    throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, so name the file itself`);
   }
-  if (!entry.startsWith('100')) throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
+  if (!entry.startsWith('100')) throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}; name a file`);
   return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
 }
 
-/** fileAt, or undefined when there is no such file. */
+/** The text of a file at a commit; undefined if the path does not exist. @throws Problem if it is a link or a folder */
 export async function optionalFileAt(repo: Repo, commit: string, path: string): Promise<string | undefined> {
   const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
   return listing.length === 0 ? undefined : fileAt(repo, commit, path);
