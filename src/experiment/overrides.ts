@@ -23,7 +23,7 @@ export function parseOverrides(text: string): Override[] {
     const equals = word.indexOf('=');
     const mayAdd = word.startsWith('+');
     const path = word.slice(mayAdd ? 1 : 0, Math.max(equals, 0));
-    if (equals < 0 || !PATH.test(path)) {
+    if (!PATH.test(path)) {
       throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
     }
     if (overrides.some((other) => other.path === path)) throw new Problem(`override '${path}' is given twice; remove one of them`);

@@ -47,7 +47,7 @@ const cluster = v.pipe(
       ),
       v.metadata({
         whenMissing: ({ host, port }: Readonly<Record<string, unknown>>) =>
-          `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host ?? 'HOST'}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
+          `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
       }),
     ),
     proxy_jump: v.pipe(

@@ -139,6 +139,15 @@ test('comments and blank lines before a key of the grid stay, those between its 
   assert.equal(texts[1], 'a: 1\n\n# why\nb:\n  y: 2\n\nc: 3\n');
 });
 
+test('blank lines and comments between the values of a grid go', () => {
+  assert.deepEqual(cells('^b:\n  - 1\n\n  - 2\n').texts, ['b: 1\n', 'b: 2\n']);
+  assert.deepEqual(cells('^b:\n  - 1\n  # c\n  - 2\n').texts, ['b: 1\n', 'b: 2\n']);
+});
+
+test('only a key with ^ hides the key without it', () => {
+  assert.deepEqual(cells('xlr: 1\nlr: 2\n').texts, ['xlr: 1\nlr: 2\n']);
+});
+
 test('a null beside a grid stays a null, and ^ alone is a key like any other', () => {
   assert.deepEqual(cells('{a, ^b: [1], ^: [2]}\n').texts, ['{a: null, b: 1, ^: [2]}\n']);
 });

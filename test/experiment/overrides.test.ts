@@ -90,7 +90,8 @@ test('an item of a list is named by its number', () => {
   assert.equal(apply('a: [{b: 1}, {b: 2}]\n', 'a.1.b=5'), 'a: [{b: 1}, {b: 5}]\n');
   assert.equal(apply('a: [1, 2]\n', 'a.0=5'), 'a: [5, 2]\n');
   assert.equal(apply('a: [&x 1, *x]\n', 'a.0=5'), 'a: [&x 5, *x]\n');
-  assert.equal(apply('a: {1: x}\n', 'a.1=5'), 'a: {1: 5}\n');
+  assert.equal(apply('a: {0: x, 1: y}\n', 'a.0=5'), 'a: {0: 5, 1: y}\n');
+  assert.equal(apply('a: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n', 'a.10=x'), 'a: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, x]\n');
   refused(() => apply('a: [1, 2]\n', 'a.2=5'), "override 'a.2': a.2 does not exist in x.yaml");
   refused(() => apply('a: [1, 2]\n', 'a.x=5'), "override 'a.x': a.x does not exist in x.yaml");
   refused(() => apply('a: [1, 2]\n', 'a.1x=5'), "override 'a.1x': a.1x does not exist in x.yaml");
@@ -101,6 +102,10 @@ test('of a key that is there with and without ^, one remains, where the last one
   assert.equal(apply('lr: 1\nb: 2\n^lr: [1, 2]\nc: 3\n', 'lr=9'), 'b: 2\nlr: 9\nc: 3\n');
   assert.equal(apply('lr: 1\nb: 2\n^lr: [1, 2]\n', '^lr=[9]'), 'b: 2\n^lr: [9]\n');
   assert.equal(apply('m: {lr: 1, ^lr: [1]}\n', 'm.^lr=[2]'), 'm: {^lr: [2]}\n');
+});
+
+test('a ^ inside a key is a letter', () => {
+  assert.equal(apply('ab: 2\na^b: 1\n', 'ab=3'), 'ab: 3\na^b: 1\n');
 });
 
 test('a path leads through a grid key with or without its ^', () => {
@@ -118,7 +123,7 @@ test('+ also changes what is there, and adds a grid', () => {
 
 test('an empty value is null, and a value may be an alias', () => {
   assert.equal(apply('a: 1\n', 'a='), 'a: null\n');
-  assert.equal(apply('a: &x 1\nb: 2\n', 'b=*x'), 'a: &x 1\nb: *x\n');
+  assert.equal(apply('a: &x 1\nb: &y 2\n', 'b=*x'), 'a: &x 1\nb: *x\n');
   assert.equal(apply('a: &x 1\nb: &y 2\nc: *y\n', 'b=7'), 'a: &x 1\nb: &y 7\nc: *y\n');
 });
 
@@ -139,6 +144,9 @@ test('the hash is that of the sorted pairs, and stays what it was', () => {
   assert.equal(hashOfOverrides([]), '');
   // Ids on clusters were made with this hash.
   assert.equal(hashOfOverrides(parseOverrides('b=2 a=1')), '5f13ef');
+  for (const order of ['a=1 b=2 c=3', 'c=3 b=2 a=1', 'b=2 c=3 a=1', 'b=2 a=1 c=3']) {
+    assert.equal(hashOfOverrides(parseOverrides(order)), hashOfOverrides(parseOverrides('c=3 a=1 b=2')));
+  }
   assert.equal(hashOfOverrides([{ path: 'a', value: ' 1 ', mayAdd: false }]), hashOfOverrides(parseOverrides('a=1')));
   assert.notEqual(hashOfOverrides(parseOverrides('a=1.0')), hashOfOverrides(parseOverrides('a=1')));
 });

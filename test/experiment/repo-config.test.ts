@@ -49,10 +49,11 @@ test('every key of a cluster is read', () => {
 });
 
 test('jump hosts are read like ProxyJump', () => {
-  assert.deepEqual(cluster(`${FIELDS}, proxy_jump: "bob@gate:2222, [::1],g:65535"`)?.jumps, [
+  assert.deepEqual(cluster(`${FIELDS}, proxy_jump: "bob@gate:2222, [::1],g:65535,g:1"`)?.jumps, [
     { host: 'gate', port: 2222, user: 'bob' },
     { host: '::1', port: 22, user: 'u' },
     { host: 'g', port: 65535, user: 'u' },
+    { host: 'g', port: 1, user: 'u' },
   ]);
 });
 
@@ -120,8 +121,8 @@ for (const [what, text, message] of [
   ['no known_hosts and no host', 'clusters: {e: {user: u, workdir: /w}}\n', '1:12: there is no clusters.e.host'],
   [
     'empty known_hosts',
-    'clusters: {e: {known_hosts: ""}}\n',
-    '1:29: clusters.e.known_hosts is ""; it must be lines in the format of OpenSSH',
+    'clusters: {e: {known_hosts: " "}}\n',
+    '1:29: clusters.e.known_hosts is " "; it must be lines in the format of OpenSSH',
   ],
   [
     'a control character in known_hosts',

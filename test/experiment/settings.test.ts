@@ -266,6 +266,7 @@ for (const [what, text, message] of [
   ['a run that is null', 'run:\nsave: {path: /x}\n', `${X}: there is no run: key`],
   ['no save.path', 'run: x\n', `${X}: there is no save.path. The directory on the cluster for checkpoints`],
   ['a section save without a path', 'run: x\nsave: {step: count}\n', `${X}:2:1: there is no save.path`],
+  ['a section save in the grid without a path', 'run: x\n^save: [{step: count}]\n', `${X}:2:1: there is no save.path`],
   ['a misspelled path', 'run: x\nsave: {pth: /x}\n', `${X}:2:8: unknown key 'pth' under save; did you mean 'path'?`],
   ['a run that is a list', 'run: [a, b]\nsave: {path: /x}\n', `${X}:1:6: run is "a list"; it must be a shell command`],
   ['a blank run', 'run: " "\n', `${X}:1:6: run is " "; it must be a shell command`],
