@@ -3,12 +3,14 @@
 #
 # answers (the same table as in src/cluster/programs/change.ts):
 #   waiting HOLDER               another launch of this experiment holds the lock
-#   note TEXT                    something a person should know
 
 # Seconds after which a launch lock that was not renewed may be taken over; longer than one call of sbatch may take.
 LEASE=600
 LOCK_PATIENCE=300 # seconds to wait for another launch of the same experiment
-CANCEL_PAUSES=${CHAIN_CANCEL_PAUSES:-1 2 3 4 5 6 7 8 9 10} # seconds between two tries of scancel
+# Seconds to pause, one number per try. Tests set shorter pauses in the prelude of their cluster.
+LOOK_PAUSES=${CHAIN_LOOK_PAUSES:-0 1 2 4 8 15}             # before each look for a job whose sbatch gave no clear answer
+RETRY_PAUSES=${CHAIN_RETRY_PAUSES:-0 1 2 5 10}             # before each try to read a new job back, or to release jobs
+CANCEL_PAUSES=${CHAIN_CANCEL_PAUSES:-1 2 3 4 5 6 7 8 9 10} # after each try to cancel jobs, until Slurm has done it
 
 # The launcher keeps our stdin open as long as it lives. When stdin ends, nobody waits for us any more. A lost connection must
 # not kill us halfway either.

@@ -66547,7 +66547,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 2544:
+/***/ 1679:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -74497,8 +74497,8 @@ function getOctokit(token, options, ...additionalPlugins) {
 //# sourceMappingURL=github.js.map
 ;// CONCATENATED MODULE: ./lib/base/problem.js
 /**
- * Something a person has to know and can act on: the message says what happened, where, and what to do about it, in one
- * paragraph. Everything else that is thrown is a fault of this program.
+ * An error that a person can act on. Its message says in one paragraph what happened, where, and what to do about it. Any other
+ * error is a fault of this program.
  */
 class Problem extends Error {
     name = 'Problem';
@@ -74508,7 +74508,7 @@ class Problem extends Error {
         this.place = place;
     }
 }
-/** The text of anything that was thrown. */
+/** The message of anything that was thrown. */
 function messageOf(error) {
     return error instanceof Error ? error.message : String(error);
 }
@@ -74517,7 +74517,7 @@ function messageOf(error) {
 var mod = __nccwpck_require__(1916);
 ;// CONCATENATED MODULE: ./lib/base/spelling.js
 
-/** The known word that `word` was most likely meant to be. */
+/** The known word that `word` most likely means; undefined if none is near. For words that are wrong in any case. */
 function nearest(word, known) {
     let best;
     let least = Math.max(2, Math.floor(word.length / 3)) + 1;
@@ -74535,6 +74535,34 @@ function didYouMean(word, known) {
     const best = nearest(word, known);
     return best === undefined ? '' : `; did you mean '${best}'?`;
 }
+/**
+ * The known word that `word` almost certainly means. For words that may be right as they are, so it is stricter than nearest:
+ * only other capitals or separators (`nSteps`), two letters swapped, and one letter in five missing, added or wrong count,
+ * and the first letter has to be right.
+ */
+function misspelled(word, known) {
+    if (known.includes(word))
+        return undefined;
+    const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
+    return known.find((candidate) => {
+        const [written, meant] = [plain(word), plain(candidate)];
+        if (written === meant)
+            return true;
+        if (written[0] !== meant[0])
+            return false;
+        if (isSwapped(written, meant))
+            return true;
+        // In a short word, one other letter makes another word (`same`, `save`); a letter more or less hardly does.
+        if (meant.length < 5 && written.length === meant.length)
+            return false;
+        return (0,mod/* distance */.Io)(written, meant) <= Math.max(1, Math.floor(meant.length / 5));
+    });
+}
+/** Do two neighbouring letters make all the difference? */
+function isSwapped(a, b) {
+    const at = [...a].findIndex((letter, index) => letter !== b[index]);
+    return at >= 0 && b === a.slice(0, at) + a.slice(at + 1, at + 2) + a.slice(at, at + 1) + a.slice(at + 2);
+}
 
 ;// CONCATENATED MODULE: ./lib/commands/request.js
 const COMMANDS = ['launch', 'plan', 'extend', 'restart', 'status', 'cancel', 'audit'];
@@ -74546,7 +74574,7 @@ var dist = __nccwpck_require__(8815);
 ;// CONCATENATED MODULE: ./lib/experiment/document.js
 
 
-/** A number, boolean or null is written back the way it was spelled: 1e-10, 007, 0x1F and integers past 2^53 survive. */
+/** Makes numbers, booleans and nulls keep their spelling when they are written back: 1e-10, 007, 0x1F, integers beyond 2^53. */
 function asSpelled(tags) {
     return tags.map((tag) => {
         if (!('resolve' in tag) || tag.tag === 'tag:yaml.org,2002:str' || 'collection' in tag)
@@ -74560,7 +74588,7 @@ function asSpelled(tags) {
 }
 /**
  * Parses one yaml document (YAML 1.2, core schema).
- * @throws Problem with line and column for anything that is not well-formed, duplicate keys and a second document included.
+ * @throws Problem with line and column if the text is not valid yaml, has a key twice, or holds a second document
  */
 function parseSource(file, text) {
     const lines = new dist/* LineCounter */.HN();
@@ -74572,54 +74600,81 @@ function parseSource(file, text) {
     const error = document.errors[0];
     if (error) {
         const { line, col } = lines.linePos(error.pos[0]);
-        throw new Problem(`not valid yaml: ${error.message}`, { file, line, column: col });
+        const what = error.code === 'MULTIPLE_DOCS' ? 'the file holds a second document after ---. Keep one document in the file' : error.message;
+        throw new Problem(`not valid yaml: ${what}`, { file, line, column: col });
     }
     return { file, document, lines };
 }
-/** The place a node was read from; undefined for nodes that no text stands behind. */
+/** Where a node stands in its file; undefined for a node that was not read from the file, such as an override. */
 function placeOf(source, node) {
     if (!node?.range)
         return undefined;
     const { line, col } = source.lines.linePos(node.range[0]);
     return { file: source.file, line, column: col };
 }
+/** The key of a pair as text. */
 function keyText(pair) {
     return (0,dist/* isScalar */.jn)(pair.key) ? String(pair.key.value) : String(pair.key);
 }
-/** The node behind an alias, or the node itself. */
+/**
+ * The node that an alias stands for; any other node as it is.
+ * @throws Problem if no anchor has the name of the alias
+ */
 function resolved(source, node) {
-    if ((0,dist/* isAlias */.Vj)(node))
-        return node.resolve(source.document);
-    return (node ?? undefined);
+    if (!(0,dist/* isAlias */.Vj)(node))
+        return (node ?? undefined);
+    const target = node.resolve(source.document);
+    if (target === undefined) {
+        throw new Problem(`the alias *${node.source} has no anchor &${node.source} before it; add the anchor or write the value out`, placeOf(source, node));
+    }
+    return target;
 }
-/** The top of the document as a mapping; an empty document is an empty mapping. */
+/**
+ * The pairs of a mapping, followed by those that its merge keys `<<` bring in (https://yaml.org/type/merge.html). If a key
+ * occurs more than once, the first pair counts. Training code that reads the same file sees the same values.
+ * @throws Problem for a mapping that merges itself
+ */
+function pairsOf(source, map, within = []) {
+    if (within.includes(map))
+        throw new Problem('this mapping merges itself with <<', placeOf(source, map));
+    const pairs = map.items;
+    const merged = pairs
+        .filter((pair) => keyText(pair) === '<<')
+        .flatMap((pair) => {
+        const value = resolved(source, pair.value);
+        return (0,dist/* isSeq */.oP)(value) ? value.items.map((item) => resolved(source, item)) : [value];
+    })
+        .flatMap((value) => ((0,dist/* isMap */.jh)(value) ? pairsOf(source, value, [...within, map]) : []));
+    return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
+}
+/** The top-level mapping of a document; an empty document gives an empty mapping. @throws Problem if the top is not a mapping */
 function rootOf(source) {
     const contents = source.document.contents;
     if (contents === null || ((0,dist/* isScalar */.jn)(contents) && contents.value === null))
         return new dist/* YAMLMap */.CA();
     if (!(0,dist/* isMap */.jh)(contents))
-        throw new Problem('the top of the file must be a mapping (key: value)', placeOf(source, contents));
+        throw new Problem('the top of the file must be a mapping of keys and values, such as run: python train.py', placeOf(source, contents));
     return contents;
 }
-/** A source with another mapping on top: how overrides and cells are written out. */
+/** A copy of the source with another top-level mapping. Overrides and cells are written out this way. */
 function withRoot(source, root) {
     const document = source.document.clone();
     document.contents = root;
     return { ...source, document };
 }
 /**
- * The text of a document: comments, quoting and the spelling of numbers as they were written; long lines are not folded.
- * @throws Problem when an alias has lost its anchor, which happens when a grid choice that was not taken held it.
+ * The text of a document. Comments, quotes and the spelling of numbers stay as they were written. Long lines are not folded.
+ * @throws Problem if an alias has lost its anchor, because a grid choice that this cell does not take holds the anchor
  */
 function textOf(source) {
     try {
         return source.document.toString({ lineWidth: 0, flowCollectionPadding: false });
     }
     catch (error) {
-        throw new Problem(`${source.file}: a cell's config cannot be written: ${String(error)}. An anchor (&name) inside a ^ grid is gone in the cells that do not choose it; write the value out where it is used`);
+        throw new Problem(`${source.file}: the config of a cell cannot be written: ${String(error)}. An anchor (&name) inside a ^ list is missing in the cells that do not choose it. Write the value out where the alias (*name) is used`);
     }
 }
-/** A new node for a yaml text, for overrides. */
+/** Parses the value of an override. The nodes have no place, because they are not in the file. @throws Problem if it is not valid yaml */
 function nodeFromText(file, text) {
     const { document } = parseSource(file, text);
     const node = document.contents ?? document.createNode(null);
@@ -74650,8 +74705,8 @@ function forgetPlaces(node) {
 
 const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
 /**
- * Splits a line or several into overrides. White space ends one, except inside quotes, brackets and braces.
- * @throws Problem for text that is not `path=value`, and for a path that is given twice.
+ * Splits text of one or more lines into overrides. White space separates them, except inside quotes, brackets and braces.
+ * @throws Problem for text that is not `path=value`, and for a path that is given twice
  */
 function parseOverrides(text) {
     const overrides = [];
@@ -74659,11 +74714,11 @@ function parseOverrides(text) {
         const equals = word.indexOf('=');
         const mayAdd = word.startsWith('+');
         const path = word.slice(mayAdd ? 1 : 0, Math.max(equals, 0));
-        if (equals < 0 || !PATH.test(path)) {
+        if (!PATH.test(path)) {
             throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
         }
         if (overrides.some((other) => other.path === path))
-            throw new Problem(`override '${path}' is given twice`);
+            throw new Problem(`override '${path}' is given twice; remove one of them`);
         overrides.push({ path, value: word.slice(equals + 1), mayAdd });
     }
     return overrides;
@@ -74694,15 +74749,15 @@ function words(text) {
             word += character;
     }
     if (quote || depth > 0)
-        throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}: ${text.trim()}`);
+        throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim()}`);
     if (word)
         found.push(word);
     return found;
 }
 /**
- * The document with the overrides in place. A path that names a grid without its ^ replaces the grid by one value, and
- * the other way round.
- * @throws Problem for a path that does not exist and was not written with +.
+ * A copy of the document with the overrides applied. A path without ^ replaces a grid by one value; a path with ^ replaces a
+ * value by a grid.
+ * @throws Problem for a path that does not exist, unless it was written with +
  */
 function applyOverrides(source, overrides) {
     const changed = withRoot(source, rootOf(source).clone());
@@ -74726,7 +74781,7 @@ function set(source, root, override) {
             return;
         }
         if (!(0,dist/* isMap */.jh)(here)) {
-            throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}, because what is above it holds no keys`);
+            throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}, because the value above it holds no keys. Override that value instead`);
         }
         const bare = segment.replace(/^\^/, '');
         const pair = here.items.findLast((item) => keyText(item).replace(/^\^/, '') === bare);
@@ -74740,7 +74795,7 @@ function set(source, root, override) {
             here = added;
         }
         else if (last) {
-            // One key remains, with the ^ the override wrote, even where the document had the key both ways.
+            // If the document has the key with and without ^, only the one that the override wrote remains.
             here.items = here.items.filter((item) => item === pair || keyText(item).replace(/^\^/, '') !== bare);
             if (keyText(pair) !== segment)
                 pair.key = Object.assign(pair.key.clone(), { value: segment, source: segment });
@@ -74750,30 +74805,31 @@ function set(source, root, override) {
             here = throughNoAlias(source, pair.value, override, soFar);
     });
 }
-/** What an alias elsewhere stands for stays under its anchor. */
+/** Moves the anchor of the old value to the new one, so that aliases elsewhere still have it. */
 function inPlaceOf(old, value) {
     if (((0,dist/* isScalar */.jn)(old) || (0,dist/* isCollection */.P3)(old)) && old.anchor && !(0,dist/* isAlias */.Vj)(value))
         value.anchor = old.anchor;
     return value;
 }
-/** Changing what is behind an alias would change it in other places too. */
+/** Refuses an alias, because a change of the value behind it would change other places too. */
 function throughNoAlias(source, node, override, soFar) {
     if ((0,dist/* isAlias */.Vj)(node)) {
-        throw new Problem(`override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override what the anchor &${node.source} stands for, or write the value out`);
+        throw new Problem(`override '${override.path}': ${soFar} is the alias *${node.source} in ${source.file}; override the value at the anchor &${node.source}, or write the value out`);
     }
     return resolved(source, node);
 }
-/** An override as a manifest has it: it was good once, so it may bring in its path. */
+/** Reads an override from a manifest. It was accepted once, so it may add its path. */
 function overrideOf(text) {
     const equals = text.indexOf('=');
     return { path: text.slice(0, equals), value: text.slice(equals + 1), mayAdd: true };
 }
-/** Is this one that makes another experiment? `chain.*` only makes the chain longer or shorter. */
+/** Does the override change the EXPERIMENT_ID? Those of `chain.*` do not: they change the chain, not what is trained. */
 function countsInId(override) {
     return !override.path.startsWith('chain.');
 }
 /**
- * Six hex digits that stand for the overrides, or nothing when there are none that count. The order in which they were given does not matter, the spelling of a value does.
+ * Six hex digits for the overrides that change the id; empty if there are none. Their order does not matter, but the spelling
+ * of their values does.
  */
 function hashOfOverrides(overrides) {
     const counted = overrides
@@ -74878,6 +74934,7584 @@ function wholeNumber(name, value, least) {
     return Number(value);
 }
 
+;// CONCATENATED MODULE: ./node_modules/valibot/dist/index.mjs
+//#region src/storages/globalConfig/globalConfig.ts
+let store$4;
+const DEFAULT_CONFIG = {
+	lang: void 0,
+	message: void 0,
+	abortEarly: void 0,
+	abortPipeEarly: void 0
+};
+/**
+* Sets the global configuration.
+*
+* @param config The configuration.
+*/
+function setGlobalConfig(config$1) {
+	store$4 = {
+		...store$4,
+		...config$1
+	};
+}
+/**
+* Returns the global configuration.
+*
+* @param config The config to merge.
+*
+* @returns The configuration.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getGlobalConfig(config$1) {
+	if (!config$1 && !store$4) return DEFAULT_CONFIG;
+	return {
+		lang: config$1?.lang ?? store$4?.lang,
+		message: config$1?.message,
+		abortEarly: config$1?.abortEarly ?? store$4?.abortEarly,
+		abortPipeEarly: config$1?.abortPipeEarly ?? store$4?.abortPipeEarly
+	};
+}
+/**
+* Deletes the global configuration.
+*/
+function deleteGlobalConfig() {
+	store$4 = void 0;
+}
+
+//#endregion
+//#region src/storages/globalMessage/globalMessage.ts
+let store$3;
+/**
+* Sets a global error message.
+*
+* @param message The error message.
+* @param lang The language of the message.
+*/
+function setGlobalMessage(message$1, lang) {
+	if (!store$3) store$3 = /* @__PURE__ */ new Map();
+	store$3.set(lang, message$1);
+}
+/**
+* Returns a global error message.
+*
+* @param lang The language of the message.
+*
+* @returns The error message.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getGlobalMessage(lang) {
+	return store$3?.get(lang);
+}
+/**
+* Deletes a global error message.
+*
+* @param lang The language of the message.
+*/
+function deleteGlobalMessage(lang) {
+	store$3?.delete(lang);
+}
+
+//#endregion
+//#region src/storages/schemaMessage/schemaMessage.ts
+let store$2;
+/**
+* Sets a schema error message.
+*
+* @param message The error message.
+* @param lang The language of the message.
+*/
+function setSchemaMessage(message$1, lang) {
+	if (!store$2) store$2 = /* @__PURE__ */ new Map();
+	store$2.set(lang, message$1);
+}
+/**
+* Returns a schema error message.
+*
+* @param lang The language of the message.
+*
+* @returns The error message.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getSchemaMessage(lang) {
+	return store$2?.get(lang);
+}
+/**
+* Deletes a schema error message.
+*
+* @param lang The language of the message.
+*/
+function deleteSchemaMessage(lang) {
+	store$2?.delete(lang);
+}
+
+//#endregion
+//#region src/storages/specificMessage/specificMessage.ts
+let store$1;
+/**
+* Sets a specific error message.
+*
+* @param reference The identifier reference.
+* @param message The error message.
+* @param lang The language of the message.
+*/
+function setSpecificMessage(reference, message$1, lang) {
+	if (!store$1) store$1 = /* @__PURE__ */ new Map();
+	if (!store$1.get(reference)) store$1.set(reference, /* @__PURE__ */ new Map());
+	store$1.get(reference).set(lang, message$1);
+}
+/**
+* Returns a specific error message.
+*
+* @param reference The identifier reference.
+* @param lang The language of the message.
+*
+* @returns The error message.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getSpecificMessage(reference, lang) {
+	return store$1?.get(reference)?.get(lang);
+}
+/**
+* Deletes a specific error message.
+*
+* @param reference The identifier reference.
+* @param lang The language of the message.
+*/
+function deleteSpecificMessage(reference, lang) {
+	store$1?.get(reference)?.delete(lang);
+}
+
+//#endregion
+//#region src/utils/_stringify/_stringify.ts
+/**
+* Stringifies an unknown input to a literal or type string.
+*
+* @param input The unknown input.
+*
+* @returns A literal or type string.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _stringify(input) {
+	const type = typeof input;
+	if (type === "string") return `"${input}"`;
+	if (type === "number" || type === "bigint" || type === "boolean") return `${input}`;
+	if (type === "object" || type === "function") return (input && Object.getPrototypeOf(input)?.constructor?.name) ?? "null";
+	return type;
+}
+
+//#endregion
+//#region src/utils/_addIssue/_addIssue.ts
+/**
+* Adds an issue to the dataset.
+*
+* @param context The issue context.
+* @param label The issue label.
+* @param dataset The input dataset.
+* @param config The configuration.
+* @param other The optional props.
+*
+* @internal
+*/
+function _addIssue(context, label, dataset, config$1, other) {
+	const input = other && "input" in other ? other.input : dataset.value;
+	const expected = other?.expected ?? context.expects ?? null;
+	const received = other?.received ?? /* @__PURE__ */ _stringify(input);
+	const issue = {
+		kind: context.kind,
+		type: context.type,
+		input,
+		expected,
+		received,
+		message: `Invalid ${label}: ${expected ? `Expected ${expected} but r` : "R"}eceived ${received}`,
+		requirement: context.requirement,
+		path: other?.path,
+		issues: other?.issues,
+		lang: config$1.lang,
+		abortEarly: config$1.abortEarly,
+		abortPipeEarly: config$1.abortPipeEarly
+	};
+	const isSchema = context.kind === "schema";
+	const message$1 = other?.message ?? context.message ?? /* @__PURE__ */ getSpecificMessage(context.reference, issue.lang) ?? (isSchema ? /* @__PURE__ */ getSchemaMessage(issue.lang) : null) ?? config$1.message ?? /* @__PURE__ */ getGlobalMessage(issue.lang);
+	if (message$1 !== void 0) issue.message = typeof message$1 === "function" ? message$1(issue) : message$1;
+	if (isSchema) dataset.typed = false;
+	if (dataset.issues) dataset.issues.push(issue);
+	else dataset.issues = [issue];
+}
+
+//#endregion
+//#region src/utils/_cloneDataset/_cloneDataset.ts
+/**
+* Creates a shallow copy of a dataset.
+*
+* Hint: The `value` is copied by reference, but the `issues` array, its issues
+* and their `path` arrays are cloned to avoid reusing mutable dataset state
+* across multiple runs. Mutating a returned object or array value can
+* therefore affect later cache hits that reuse the same cached output.
+*
+* @param dataset The output dataset.
+*
+* @returns The copied output dataset.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _cloneDataset(dataset) {
+	return {
+		typed: dataset.typed,
+		value: dataset.value,
+		issues: dataset.issues?.map((issue) => ({
+			...issue,
+			path: issue.path && [...issue.path]
+		}))
+	};
+}
+
+//#endregion
+//#region src/utils/_formatCase/_formatCase.ts
+/**
+* Splits a string into lowercase words and rejoins them with the given
+* separator and capitalization rules.
+*
+* Words are separated by `_`, `-` and ASCII whitespace, as well as by case
+* and acronym boundaries. Whether the first or subsequent words are
+* capitalized is controlled by `capFirst` and `capRest`.
+*
+* Hint: Implemented in a single pass that emits directly to the result
+* string to avoid an intermediate `string[]` allocation. ASCII chars are
+* classified via char codes to skip `.toLowerCase()` and `.toUpperCase()`
+* method calls in the common case.
+*
+* Hint: Digits are treated as a separate character class, so `item2Name`
+* yields `item2` and `name` rather than `item`, `2` and `name`.
+*
+* @param input The input string.
+* @param separator The string inserted between words.
+* @param capFirst Whether to capitalize the first word.
+* @param capRest Whether to capitalize subsequent words.
+*
+* @returns The formatted string.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _formatCase(input, separator, capFirst, capRest) {
+	let result = "";
+	let firstWord = true;
+	let start = 0;
+	let prev = 0;
+	let prevPrev = 0;
+	const flush = (end) => {
+		if (end > start) {
+			let word = input.slice(start, end).toLowerCase();
+			if (firstWord ? capFirst : capRest) {
+				const firstCode = word.charCodeAt(0);
+				if (firstCode >= 97 && firstCode <= 122) word = String.fromCharCode(firstCode - 32) + word.slice(1);
+				else {
+					const charLen = firstCode >= 55296 && firstCode <= 56319 ? 2 : 1;
+					word = word.slice(0, charLen).toUpperCase() + word.slice(charLen);
+				}
+			}
+			result += firstWord ? word : separator + word;
+			firstWord = false;
+		}
+	};
+	for (let index = 0; index < input.length; index++) {
+		const code = input.charCodeAt(index);
+		let type;
+		if (code === 32 || code === 9 || code === 10 || code === 11 || code === 12 || code === 13 || code === 45 || code === 95) {
+			flush(index);
+			start = index + 1;
+			type = 0;
+		} else if (code < 128) type = code >= 65 && code <= 90 ? 1 : code >= 97 && code <= 122 ? 2 : 3;
+		else {
+			const char = input[index];
+			const charLower = char.toLowerCase();
+			type = charLower === char.toUpperCase() ? 3 : char === charLower ? 2 : 1;
+		}
+		if (type === 1 && (prev === 2 || prev === 3) && index > start) {
+			flush(index);
+			start = index;
+		} else if (type === 2 && prev === 1 && prevPrev === 1 && index - 1 > start) {
+			flush(index - 1);
+			start = index - 1;
+		}
+		prevPrev = prev;
+		prev = type;
+	}
+	flush(input.length);
+	return result;
+}
+
+//#endregion
+//#region src/utils/_getByteCount/_getByteCount.ts
+let textEncoder;
+/**
+* Returns the byte count of the input.
+*
+* @param input The input to be measured.
+*
+* @returns The byte count.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _getByteCount(input) {
+	if (!textEncoder) textEncoder = new TextEncoder();
+	return textEncoder.encode(input).length;
+}
+
+//#endregion
+//#region src/utils/_getCodePointCount/_getCodePointCount.ts
+/**
+* Returns the code point count of the input.
+*
+* @param input The input to be measured.
+*
+* @returns The code point count.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _getCodePointCount(input) {
+	let count = input.length;
+	const lengthMinus1 = input.length - 1;
+	for (let i = 0; i < lengthMinus1;) if (input.codePointAt(i) <= 65535) i++;
+	else {
+		i += 2;
+		count--;
+	}
+	return count;
+}
+
+//#endregion
+//#region src/utils/_getGraphemeCount/_getGraphemeCount.ts
+let segmenter;
+/**
+* Returns the grapheme count of the input.
+*
+* @param input The input to be measured.
+*
+* @returns The grapheme count.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _getGraphemeCount(input) {
+	if (!segmenter) segmenter = new Intl.Segmenter();
+	const segments = segmenter.segment(input);
+	let count = 0;
+	for (const _ of segments) count++;
+	return count;
+}
+
+//#endregion
+//#region src/utils/_getLastMetadata/_getLastMetadata.ts
+/**
+* Returns the last top-level value of a given metadata type from a schema
+* using a breadth-first search that starts with the last item in the pipeline.
+*
+* @param schema The schema to search.
+* @param type The metadata type.
+*
+* @returns The value, if any.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _getLastMetadata(schema, type) {
+	if ("pipe" in schema) {
+		const nestedSchemas = [];
+		for (let index = schema.pipe.length - 1; index >= 0; index--) {
+			const item = schema.pipe[index];
+			if (item.kind === "schema" && "pipe" in item) nestedSchemas.push(item);
+			else if (item.kind === "metadata" && item.type === type) return item[type];
+		}
+		for (const nestedSchema of nestedSchemas) {
+			const result = /* @__PURE__ */ _getLastMetadata(nestedSchema, type);
+			if (result !== void 0) return result;
+		}
+	}
+}
+
+//#endregion
+//#region src/utils/_getWordCount/_getWordCount.ts
+let store;
+/**
+* Returns the word count of the input.
+*
+* @param locales The locales to be used.
+* @param input The input to be measured.
+*
+* @returns The word count.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _getWordCount(locales, input) {
+	if (!store) store = /* @__PURE__ */ new Map();
+	const key = String(locales);
+	let segmenter$1 = store.get(key);
+	if (!segmenter$1) {
+		segmenter$1 = new Intl.Segmenter(locales, { granularity: "word" });
+		store.set(key, segmenter$1);
+	}
+	const segments = segmenter$1.segment(input);
+	let count = 0;
+	for (const segment of segments) if (segment.isWordLike) count++;
+	return count;
+}
+
+//#endregion
+//#region src/utils/_isLuhnAlgo/_isLuhnAlgo.ts
+/**
+* Non-digit regex.
+*/
+const NON_DIGIT_REGEX = /\D/gu;
+/**
+* Checks whether a string with numbers corresponds to the luhn algorithm.
+*
+* @param input The input to be checked.
+*
+* @returns Whether input is valid.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _isLuhnAlgo(input) {
+	const number$1 = input.replace(NON_DIGIT_REGEX, "");
+	let length$1 = number$1.length;
+	let bit = 1;
+	let sum = 0;
+	while (length$1) {
+		const value$1 = +number$1[--length$1];
+		bit ^= 1;
+		sum += bit ? [
+			0,
+			2,
+			4,
+			6,
+			8,
+			1,
+			3,
+			5,
+			7,
+			9
+		][value$1] : value$1;
+	}
+	return sum % 10 === 0;
+}
+
+//#endregion
+//#region src/utils/_isSameValueZero/_isSameValueZero.ts
+/**
+* Compares two values using the SameValueZero algorithm, which treats `NaN`
+* as equal to itself unlike `===`.
+*
+* @param value1 The first value.
+* @param value2 The second value.
+*
+* @returns Whether the values are equal.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _isSameValueZero(value1, value2) {
+	return value1 === value2 || Number.isNaN(value1) && Number.isNaN(value2);
+}
+
+//#endregion
+//#region src/utils/_isValidObjectKey/_isValidObjectKey.ts
+/**
+* Disallows inherited object properties and prevents object prototype
+* pollution by disallowing certain keys.
+*
+* @param object The object to check.
+* @param key The key to check.
+*
+* @returns Whether the key is allowed.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _isValidObjectKey(object$1, key) {
+	return Object.prototype.hasOwnProperty.call(object$1, key) && key !== "__proto__" && key !== "prototype" && key !== "constructor";
+}
+
+//#endregion
+//#region src/utils/_isValueMatch/_isValueMatch.ts
+/**
+* Checks whether a value matches a value action requirement.
+*
+* @param requirement The value action requirement.
+* @param value The value to check.
+*
+* @returns Whether the value matches the requirement.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _isValueMatch(requirement, value$1) {
+	return Number.isNaN(requirement) && Number.isNaN(value$1) || requirement <= value$1 && requirement >= value$1;
+}
+
+//#endregion
+//#region src/utils/_joinExpects/_joinExpects.ts
+/**
+* Joins multiple `expects` values with the given separator.
+*
+* @param values The `expects` values.
+* @param separator The separator.
+*
+* @returns The joined `expects` property.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _joinExpects(values$1, separator) {
+	const list = [...new Set(values$1)];
+	if (list.length > 1) return `(${list.join(` ${separator} `)})`;
+	return list[0] ?? "never";
+}
+
+//#endregion
+//#region src/utils/_standardSchema/_standardSchema.ts
+/**
+* Eagerly creates and attaches the Standard Schema properties of a schema.
+*
+* Hint: The contextual `this` type includes the standard properties that are
+* attached before the schema is returned.
+*
+* @param schema The schema to attach standard properties to.
+*
+* @returns The schema with standard properties attached.
+*
+* @internal
+*/
+function _standardSchema(schema) {
+	schema["~standard"] = {
+		version: 1,
+		vendor: "valibot",
+		validate: (value$1) => schema["~run"]({ value: value$1 }, /* @__PURE__ */ getGlobalConfig())
+	};
+	return schema;
+}
+
+//#endregion
+//#region src/utils/entriesFromList/entriesFromList.ts
+/**
+* Creates an object entries definition from a list of keys and a schema.
+*
+* @param list A list of keys.
+* @param schema The schema of the keys.
+*
+* @returns The object entries.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function entriesFromList(list, schema) {
+	const entries$1 = {};
+	for (const key of list) entries$1[key] = schema;
+	return entries$1;
+}
+
+//#endregion
+//#region src/utils/entriesFromObjects/entriesFromObjects.ts
+/* @__NO_SIDE_EFFECTS__ */
+function entriesFromObjects(schemas) {
+	const entries$1 = {};
+	for (const schema of schemas) Object.assign(entries$1, schema.entries);
+	return entries$1;
+}
+
+//#endregion
+//#region src/utils/getDotPath/getDotPath.ts
+/* @__NO_SIDE_EFFECTS__ */
+function getDotPath(issue) {
+	if (issue.path) {
+		let key = "";
+		for (const item of issue.path) if (typeof item.key === "string" || typeof item.key === "number") if (key) key += `.${item.key}`;
+		else key += item.key;
+		else return null;
+		return key;
+	}
+	return null;
+}
+
+//#endregion
+//#region src/utils/isOfKind/isOfKind.ts
+/**
+* A generic type guard to check the kind of an object.
+*
+* @param kind The kind to check for.
+* @param object The object to check.
+*
+* @returns Whether it matches.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function isOfKind(kind, object$1) {
+	return object$1.kind === kind;
+}
+
+//#endregion
+//#region src/utils/isOfType/isOfType.ts
+/**
+* A generic type guard to check the type of an object.
+*
+* @param type The type to check for.
+* @param object The object to check.
+*
+* @returns Whether it matches.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function isOfType(type, object$1) {
+	return object$1.type === type;
+}
+
+//#endregion
+//#region src/utils/ValiError/ValiError.ts
+/**
+* A Valibot error with useful information.
+*/
+var ValiError = class extends Error {
+	/**
+	* Creates a Valibot error with useful information.
+	*
+	* @param issues The error issues.
+	*/
+	constructor(issues) {
+		super(issues[0].message);
+		this.name = "ValiError";
+		this.issues = issues;
+	}
+};
+
+//#endregion
+//#region src/utils/isValiError/isValiError.ts
+/**
+* A type guard to check if an error is a ValiError.
+*
+* @param error The error to check.
+*
+* @returns Whether its a ValiError.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function isValiError(error) {
+	return error instanceof ValiError;
+}
+
+//#endregion
+//#region src/actions/args/args.ts
+/* @__NO_SIDE_EFFECTS__ */
+function args(schema) {
+	return {
+		kind: "transformation",
+		type: "args",
+		reference: args,
+		async: false,
+		schema,
+		"~run"(dataset, config$1) {
+			const func = dataset.value;
+			dataset.value = (...args_) => {
+				const argsDataset = this.schema["~run"]({ value: args_ }, config$1);
+				if (argsDataset.issues) throw new ValiError(argsDataset.issues);
+				return func(...argsDataset.value);
+			};
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/args/argsAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function argsAsync(schema) {
+	return {
+		kind: "transformation",
+		type: "args",
+		reference: argsAsync,
+		async: false,
+		schema,
+		"~run"(dataset, config$1) {
+			const func = dataset.value;
+			dataset.value = async (...args$1) => {
+				const argsDataset = await schema["~run"]({ value: args$1 }, config$1);
+				if (argsDataset.issues) throw new ValiError(argsDataset.issues);
+				return func(...argsDataset.value);
+			};
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/await/awaitAsync.ts
+/**
+* Creates an await transformation action.
+*
+* @returns An await action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function awaitAsync() {
+	return {
+		kind: "transformation",
+		type: "await",
+		reference: awaitAsync,
+		async: true,
+		async "~run"(dataset) {
+			dataset.value = await dataset.value;
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/regex.ts
+/**
+* [Base64](https://en.wikipedia.org/wiki/Base64) regex.
+*/
+const BASE64_REGEX = /^(?:[\da-z+/]{4})*(?:[\da-z+/]{2}==|[\da-z+/]{3}=)?$/iu;
+/**
+* [BIC](https://en.wikipedia.org/wiki/ISO_9362) regex.
+*/
+const BIC_REGEX = /^[A-Z]{6}(?!00)[\dA-Z]{2}(?:[\dA-Z]{3})?$/u;
+/**
+* [Cuid2](https://github.com/paralleldrive/cuid2) regex.
+*/
+const CUID2_REGEX = /^[a-z][\da-z]*$/u;
+/**
+* [Decimal](https://en.wikipedia.org/wiki/Decimal) regex.
+*/
+const DECIMAL_REGEX = /^[+-]?(?:\d*\.)?\d+$/u;
+/**
+* [Digits](https://en.wikipedia.org/wiki/Numerical_digit) regex.
+*/
+const DIGITS_REGEX = /^\d+$/u;
+/**
+* [Domain name](https://en.wikipedia.org/wiki/Domain_name) regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+* ASCII-only validation. Internationalized domain names (IDNs) are not
+* supported, including Punycode-encoded labels.
+*/
+const DOMAIN_REGEX = /^(?=.{1,253}$)(?:(?![Xx][Nn]--)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}$/u;
+/**
+* [Email address](https://en.wikipedia.org/wiki/Email_address) regex.
+*
+* Hint: We decided against the `i` flag to avoid matching non-ASCII characters.
+*/
+const EMAIL_REGEX = /^[\w+-]+(?:\.[\w+-]+)*@[\da-zA-Z]+(?:[.-][\da-zA-Z]+)*\.[a-zA-Z]{2,}$/u;
+/**
+* Emoji regex from [emoji-regex-xs](https://github.com/slevithan/emoji-regex-xs) v1.0.0 (MIT license).
+*
+* Hint: We decided against the newer `/^\p{RGI_Emoji}+$/v` regex because it is
+* not supported in older runtimes and does not match all emoji.
+*/
+const EMOJI_REGEX = /^(?:[\u{1F1E6}-\u{1F1FF}]{2}|\u{1F3F4}[\u{E0061}-\u{E007A}]{2}[\u{E0030}-\u{E0039}\u{E0061}-\u{E007A}]{1,3}\u{E007F}|(?:\p{Emoji}\uFE0F\u20E3?|\p{Emoji_Modifier_Base}\p{Emoji_Modifier}?|(?![\p{Emoji_Modifier_Base}\u{1F1E6}-\u{1F1FF}])\p{Emoji_Presentation})(?:\u200D(?:\p{Emoji}\uFE0F\u20E3?|\p{Emoji_Modifier_Base}\p{Emoji_Modifier}?|(?![\p{Emoji_Modifier_Base}\u{1F1E6}-\u{1F1FF}])\p{Emoji_Presentation}))*)+$/u;
+/**
+* [Hexadecimal](https://en.wikipedia.org/wiki/Hexadecimal) regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+*/
+const HEXADECIMAL_REGEX = /^(?:0[hx])?[\da-fA-F]+$/u;
+/**
+* [Hex color](https://en.wikipedia.org/wiki/Web_colors#Hex_triplet) regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+*/
+const HEX_COLOR_REGEX = /^#(?:[\da-fA-F]{3,4}|[\da-fA-F]{6}|[\da-fA-F]{8})$/u;
+/**
+* [IMEI](https://en.wikipedia.org/wiki/International_Mobile_Equipment_Identity) regex.
+*/
+const IMEI_REGEX = /^\d{15}$|^\d{2}-\d{6}-\d{6}-\d$/u;
+/**
+* [IPv4](https://en.wikipedia.org/wiki/IPv4) regex.
+*/
+const IPV4_REGEX = /^(?:(?:[1-9]|1\d|2[0-4])?\d|25[0-5])(?:\.(?:(?:[1-9]|1\d|2[0-4])?\d|25[0-5])){3}$/u;
+/**
+* [IPv6](https://en.wikipedia.org/wiki/IPv6) regex.
+*/
+const IPV6_REGEX = /^(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?:[\da-f]{1,4}:){1,7}:|(?:[\da-f]{1,4}:){1,6}:[\da-f]{1,4}|(?:[\da-f]{1,4}:){1,5}(?::[\da-f]{1,4}){1,2}|(?:[\da-f]{1,4}:){1,4}(?::[\da-f]{1,4}){1,3}|(?:[\da-f]{1,4}:){1,3}(?::[\da-f]{1,4}){1,4}|(?:[\da-f]{1,4}:){1,2}(?::[\da-f]{1,4}){1,5}|[\da-f]{1,4}:(?::[\da-f]{1,4}){1,6}|:(?:(?::[\da-f]{1,4}){1,7}|:)|fe80:(?::[\da-f]{0,4}){0,4}%[\da-z]+|::(?:f{4}(?::0{1,4})?:)?(?:(?:25[0-5]|(?:2[0-4]|1?\d)?\d)\.){3}(?:25[0-5]|(?:2[0-4]|1?\d)?\d)|(?:[\da-f]{1,4}:){1,4}:(?:(?:25[0-5]|(?:2[0-4]|1?\d)?\d)\.){3}(?:25[0-5]|(?:2[0-4]|1?\d)?\d))$/iu;
+/**
+* [IP](https://en.wikipedia.org/wiki/IP_address) regex.
+*/
+const IP_REGEX = /^(?:(?:[1-9]|1\d|2[0-4])?\d|25[0-5])(?:\.(?:(?:[1-9]|1\d|2[0-4])?\d|25[0-5])){3}$|^(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?:[\da-f]{1,4}:){1,7}:|(?:[\da-f]{1,4}:){1,6}:[\da-f]{1,4}|(?:[\da-f]{1,4}:){1,5}(?::[\da-f]{1,4}){1,2}|(?:[\da-f]{1,4}:){1,4}(?::[\da-f]{1,4}){1,3}|(?:[\da-f]{1,4}:){1,3}(?::[\da-f]{1,4}){1,4}|(?:[\da-f]{1,4}:){1,2}(?::[\da-f]{1,4}){1,5}|[\da-f]{1,4}:(?::[\da-f]{1,4}){1,6}|:(?:(?::[\da-f]{1,4}){1,7}|:)|fe80:(?::[\da-f]{0,4}){0,4}%[\da-z]+|::(?:f{4}(?::0{1,4})?:)?(?:(?:25[0-5]|(?:2[0-4]|1?\d)?\d)\.){3}(?:25[0-5]|(?:2[0-4]|1?\d)?\d)|(?:[\da-f]{1,4}:){1,4}:(?:(?:25[0-5]|(?:2[0-4]|1?\d)?\d)\.){3}(?:25[0-5]|(?:2[0-4]|1?\d)?\d))$/iu;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) date regex.
+*/
+const ISO_DATE_REGEX = /^\d{4}-(?:0[1-9]|1[0-2])-(?:[12]\d|0[1-9]|3[01])$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) date-time regex.
+*/
+const ISO_DATE_TIME_REGEX = /^\d{4}-(?:0[1-9]|1[0-2])-(?:[12]\d|0[1-9]|3[01])[T ](?:0\d|1\d|2[0-3]):[0-5]\d$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) date-time with seconds regex.
+*/
+const ISO_DATE_TIME_SECOND_REGEX = /^\d{4}-(?:0[1-9]|1[0-2])-(?:[12]\d|0[1-9]|3[01])[T ](?:0\d|1\d|2[0-3])(?::[0-5]\d){2}$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) time regex.
+*/
+const ISO_TIME_REGEX = /^(?:0\d|1\d|2[0-3]):[0-5]\d$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) time with seconds regex.
+*/
+const ISO_TIME_SECOND_REGEX = /^(?:0\d|1\d|2[0-3])(?::[0-5]\d){2}$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) timestamp regex. Allows a
+* space as a date/time separator and an optional space before the UTC offset.
+*/
+const ISO_TIMESTAMP_REGEX = /^\d{4}-(?:0[1-9]|1[0-2])-(?:[12]\d|0[1-9]|3[01])[T ](?:0\d|1\d|2[0-3])(?::[0-5]\d){2}(?:\.\d{1,9})?(?:Z| ?[+-](?:0\d|1\d|2[0-3])(?::?[0-5]\d)?)$/u;
+/**
+* [ISO 8601](https://en.wikipedia.org/wiki/ISO_8601) week regex.
+*/
+const ISO_WEEK_REGEX = /^\d{4}-W(?:0[1-9]|[1-4]\d|5[0-3])$/u;
+/**
+* [JWS compact serialization](https://datatracker.ietf.org/doc/html/rfc7515#section-3.1)
+* regex.
+*
+* Hint: Empty payload and signature segments are allowed because the
+* Base64URL-encoded representation of an empty octet sequence is an empty
+* string.
+*/
+const JWS_COMPACT_REGEX = /^(?:[\w-]{2,3}|(?:[\w-]{4})+(?:[\w-]{2,3})?)\.(?:[\w-]{2,3}|(?:[\w-]{4})+(?:[\w-]{2,3})?)?\.(?:[\w-]{2,3}|(?:[\w-]{4})+(?:[\w-]{2,3})?)?$/u;
+/**
+* [ISRC](https://en.wikipedia.org/wiki/International_Standard_Recording_Code) regex.
+*/
+const ISRC_REGEX = /^(?:[A-Z]{2}[A-Z\d]{3}\d{7}|[A-Z]{2}-[A-Z\d]{3}-\d{2}-\d{5})$/u;
+/**
+* [KSUID](https://github.com/segmentio/ksuid) regex.
+*/
+const KSUID_REGEX = /^[a-zA-Z0-9]{27}$/u;
+/**
+* [MAC](https://en.wikipedia.org/wiki/MAC_address) 48 bit regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+*/
+const MAC48_REGEX = /^(?:[\da-fA-F]{2}:){5}[\da-fA-F]{2}$|^(?:[\da-fA-F]{2}-){5}[\da-fA-F]{2}$|^(?:[\da-fA-F]{4}\.){2}[\da-fA-F]{4}$/u;
+/**
+* [MAC](https://en.wikipedia.org/wiki/MAC_address) 64 bit regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+*/
+const MAC64_REGEX = /^(?:[\da-fA-F]{2}:){7}[\da-fA-F]{2}$|^(?:[\da-fA-F]{2}-){7}[\da-fA-F]{2}$|^(?:[\da-fA-F]{4}\.){3}[\da-fA-F]{4}$|^(?:[\da-fA-F]{4}:){3}[\da-fA-F]{4}$/u;
+/**
+* [MAC](https://en.wikipedia.org/wiki/MAC_address) regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+*/
+const MAC_REGEX = /^(?:[\da-fA-F]{2}:){5}[\da-fA-F]{2}$|^(?:[\da-fA-F]{2}-){5}[\da-fA-F]{2}$|^(?:[\da-fA-F]{4}\.){2}[\da-fA-F]{4}$|^(?:[\da-fA-F]{2}:){7}[\da-fA-F]{2}$|^(?:[\da-fA-F]{2}-){7}[\da-fA-F]{2}$|^(?:[\da-fA-F]{4}\.){3}[\da-fA-F]{4}$|^(?:[\da-fA-F]{4}:){3}[\da-fA-F]{4}$/u;
+/**
+* [Nano ID](https://github.com/ai/nanoid) regex.
+*/
+const NANO_ID_REGEX = /^[\w-]+$/u;
+/**
+* [Octal](https://en.wikipedia.org/wiki/Octal) regex.
+*/
+const OCTAL_REGEX = /^(?:0o)?[0-7]+$/u;
+/**
+* [RFC 5322 email address](https://datatracker.ietf.org/doc/html/rfc5322#section-3.4.1) regex.
+*
+* Hint: This regex was taken from the [HTML Living Standard Specification](https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address) and does not perfectly represent RFC 5322.
+*/
+const RFC_EMAIL_REGEX = /^[a-zA-Z0-9.!#$%&'*+\/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
+/**
+* [Slug](https://en.wikipedia.org/wiki/Clean_URL#Slug) regex.
+*/
+const SLUG_REGEX = /^[\da-z]+(?:[-_][\da-z]+)*$/u;
+/**
+* [ULID](https://github.com/ulid/spec) regex.
+*
+* Hint: We decided against the `i` flag for better JSON Schema compatibility.
+* Hint: The first character is restricted to `[0-7]` because the 48-bit
+* timestamp cannot exceed 2^48-1, making the maximum valid ULID
+* `7ZZZZZZZZZZZZZZZZZZZZZZZZZ` in Crockford's Base32 encoding.
+*/
+const ULID_REGEX = /^[0-7][\da-hjkmnp-tv-zA-HJKMNP-TV-Z]{25}$/u;
+/**
+* [UUID](https://en.wikipedia.org/wiki/Universally_unique_identifier) regex.
+*/
+const UUID_REGEX = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/iu;
+
+//#endregion
+//#region src/actions/base64/base64.ts
+/* @__NO_SIDE_EFFECTS__ */
+function base64(message$1) {
+	return {
+		kind: "validation",
+		type: "base64",
+		reference: base64,
+		async: false,
+		expects: null,
+		requirement: BASE64_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "Base64", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/bic/bic.ts
+/* @__NO_SIDE_EFFECTS__ */
+function bic(message$1) {
+	return {
+		kind: "validation",
+		type: "bic",
+		reference: bic,
+		async: false,
+		expects: null,
+		requirement: BIC_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "BIC", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/brand/brand.ts
+/**
+* Creates a brand transformation action.
+*
+* @param name The brand name.
+*
+* @returns A brand action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function brand(name) {
+	return {
+		kind: "transformation",
+		type: "brand",
+		reference: brand,
+		async: false,
+		name,
+		"~run"(dataset) {
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/bytes/bytes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function bytes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "bytes",
+		reference: bytes,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const length$1 = /* @__PURE__ */ _getByteCount(dataset.value);
+				if (length$1 !== this.requirement) _addIssue(this, "bytes", dataset, config$1, { received: `${length$1}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/check/check.ts
+/* @__NO_SIDE_EFFECTS__ */
+function check(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "check",
+		reference: check,
+		async: false,
+		expects: null,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "input", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/check/checkAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function checkAsync(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "check",
+		reference: checkAsync,
+		async: true,
+		expects: null,
+		requirement,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (dataset.typed && !await this.requirement(dataset.value)) _addIssue(this, "input", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/checkItems/checkItems.ts
+/* @__NO_SIDE_EFFECTS__ */
+function checkItems(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "check_items",
+		reference: checkItems,
+		async: false,
+		expects: null,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) for (let index = 0; index < dataset.value.length; index++) {
+				const item = dataset.value[index];
+				if (!this.requirement(item, index, dataset.value)) _addIssue(this, "item", dataset, config$1, {
+					input: item,
+					path: [{
+						type: "array",
+						origin: "value",
+						input: dataset.value,
+						key: index,
+						value: item
+					}]
+				});
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/checkItems/checkItemsAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function checkItemsAsync(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "check_items",
+		reference: checkItemsAsync,
+		async: true,
+		expects: null,
+		requirement,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const requirementResults = await Promise.all(dataset.value.map(this.requirement));
+				for (let index = 0; index < dataset.value.length; index++) if (!requirementResults[index]) {
+					const item = dataset.value[index];
+					_addIssue(this, "item", dataset, config$1, {
+						input: item,
+						path: [{
+							type: "array",
+							origin: "value",
+							input: dataset.value,
+							key: index,
+							value: item
+						}]
+					});
+				}
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/codePoints/codePoints.ts
+/* @__NO_SIDE_EFFECTS__ */
+function codePoints(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "code_points",
+		reference: codePoints,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getCodePointCount(dataset.value);
+				if (count !== this.requirement) _addIssue(this, "code points", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/creditCard/creditCard.ts
+/**
+* Credit card regex.
+*/
+const CREDIT_CARD_REGEX = /^(?:\d{13,19}|\d{4}(?: \d{3,6}){2,4}|\d{4}(?:-\d{3,6}){2,4})$/u;
+/**
+* Sanitize regex.
+*/
+const SANITIZE_REGEX = /[- ]/gu;
+/**
+* Provider regex list.
+*/
+const PROVIDER_REGEX_LIST = (/* unused pure expression or super */ null && ([
+	/^3[47]\d{13}$/u,
+	/^3(?:0[0-5]|[68]\d)\d{11,13}$/u,
+	/^6(?:011|5\d{2})\d{12,15}$/u,
+	/^(?:2131|1800|35\d{3})\d{11}$/u,
+	/^(?:5[1-5]\d{2}|222\d|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}$/u,
+	/^(?:6[27]\d{14,17}|81\d{14,17})$/u,
+	/^4\d{12}(?:\d{3,6})?$/u
+]));
+/* @__NO_SIDE_EFFECTS__ */
+function creditCard(message$1) {
+	return {
+		kind: "validation",
+		type: "credit_card",
+		reference: creditCard,
+		async: false,
+		expects: null,
+		requirement(input) {
+			let sanitized;
+			return CREDIT_CARD_REGEX.test(input) && (sanitized = input.replace(SANITIZE_REGEX, "")) && PROVIDER_REGEX_LIST.some((regex$1) => regex$1.test(sanitized)) && /* @__PURE__ */ _isLuhnAlgo(sanitized);
+		},
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "credit card", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/cuid2/cuid2.ts
+/* @__NO_SIDE_EFFECTS__ */
+function cuid2(message$1) {
+	return {
+		kind: "validation",
+		type: "cuid2",
+		reference: cuid2,
+		async: false,
+		expects: null,
+		requirement: CUID2_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "Cuid2", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/decimal/decimal.ts
+/* @__NO_SIDE_EFFECTS__ */
+function decimal(message$1) {
+	return {
+		kind: "validation",
+		type: "decimal",
+		reference: decimal,
+		async: false,
+		expects: null,
+		requirement: DECIMAL_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "decimal", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/description/description.ts
+/**
+* Creates a description metadata action.
+*
+* @param description_ The description text.
+*
+* @returns A description action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function description(description_) {
+	return {
+		kind: "metadata",
+		type: "description",
+		reference: description,
+		description: description_
+	};
+}
+
+//#endregion
+//#region src/actions/digits/digits.ts
+/* @__NO_SIDE_EFFECTS__ */
+function digits(message$1) {
+	return {
+		kind: "validation",
+		type: "digits",
+		reference: digits,
+		async: false,
+		expects: null,
+		requirement: DIGITS_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "digits", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/domain/domain.ts
+/* @__NO_SIDE_EFFECTS__ */
+function domain(message$1) {
+	return {
+		kind: "validation",
+		type: "domain",
+		reference: domain,
+		expects: null,
+		async: false,
+		requirement: DOMAIN_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "domain", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/email/email.ts
+/* @__NO_SIDE_EFFECTS__ */
+function email(message$1) {
+	return {
+		kind: "validation",
+		type: "email",
+		reference: email,
+		expects: null,
+		async: false,
+		requirement: EMAIL_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "email", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/emoji/emoji.ts
+/* @__NO_SIDE_EFFECTS__ */
+function emoji(message$1) {
+	return {
+		kind: "validation",
+		type: "emoji",
+		reference: emoji,
+		async: false,
+		expects: null,
+		requirement: EMOJI_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "emoji", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/empty/empty.ts
+/* @__NO_SIDE_EFFECTS__ */
+function empty(message$1) {
+	return {
+		kind: "validation",
+		type: "empty",
+		reference: empty,
+		async: false,
+		expects: "0",
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length > 0) _addIssue(this, "length", dataset, config$1, { received: `${dataset.value.length}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/endsWith/endsWith.ts
+/* @__NO_SIDE_EFFECTS__ */
+function endsWith(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "ends_with",
+		reference: endsWith,
+		async: false,
+		expects: `"${requirement}"`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !dataset.value.endsWith(this.requirement)) _addIssue(this, "end", dataset, config$1, { received: `"${dataset.value.slice(-this.requirement.length)}"` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/entries/entries.ts
+/* @__NO_SIDE_EFFECTS__ */
+function entries(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "entries",
+		reference: entries,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (!dataset.typed) return dataset;
+			const count = Object.keys(dataset.value).length;
+			if (dataset.typed && count !== this.requirement) _addIssue(this, "entries", dataset, config$1, { received: `${count}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/everyItem/everyItem.ts
+/* @__NO_SIDE_EFFECTS__ */
+function everyItem(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "every_item",
+		reference: everyItem,
+		async: false,
+		expects: null,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !dataset.value.every(this.requirement)) _addIssue(this, "item", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/examples/examples.ts
+/**
+* Creates an examples metadata action.
+*
+* @param examples_ The examples.
+*
+* @returns An examples action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function examples(examples_) {
+	return {
+		kind: "metadata",
+		type: "examples",
+		reference: examples,
+		examples: examples_
+	};
+}
+
+//#endregion
+//#region src/actions/excludes/excludes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function excludes(requirement, message$1) {
+	const received = /* @__PURE__ */ _stringify(requirement);
+	return {
+		kind: "validation",
+		type: "excludes",
+		reference: excludes,
+		async: false,
+		expects: `!${received}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.includes(this.requirement)) _addIssue(this, "content", dataset, config$1, { received });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/filterItems/filterItems.ts
+/* @__NO_SIDE_EFFECTS__ */
+function filterItems(operation) {
+	return {
+		kind: "transformation",
+		type: "filter_items",
+		reference: filterItems,
+		async: false,
+		operation,
+		"~run"(dataset) {
+			dataset.value = dataset.value.filter(this.operation);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/findItem/findItem.ts
+/* @__NO_SIDE_EFFECTS__ */
+function findItem(operation) {
+	return {
+		kind: "transformation",
+		type: "find_item",
+		reference: findItem,
+		async: false,
+		operation,
+		"~run"(dataset) {
+			dataset.value = dataset.value.find(this.operation);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/finite/finite.ts
+/* @__NO_SIDE_EFFECTS__ */
+function finite(message$1) {
+	return {
+		kind: "validation",
+		type: "finite",
+		reference: finite,
+		async: false,
+		expects: null,
+		requirement: Number.isFinite,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "finite", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/flavor/flavor.ts
+/**
+* Creates a flavor transformation action.
+*
+* @param name The flavor name.
+*
+* @returns A flavor action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function flavor(name) {
+	return {
+		kind: "transformation",
+		type: "flavor",
+		reference: flavor,
+		async: false,
+		name,
+		"~run"(dataset) {
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/graphemes/graphemes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function graphemes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "graphemes",
+		reference: graphemes,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getGraphemeCount(dataset.value);
+				if (count !== this.requirement) _addIssue(this, "graphemes", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/gtValue/gtValue.ts
+/* @__NO_SIDE_EFFECTS__ */
+function gtValue(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "gt_value",
+		reference: gtValue,
+		async: false,
+		expects: `>${requirement instanceof Date ? requirement.toJSON() : /* @__PURE__ */ _stringify(requirement)}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !(dataset.value > this.requirement)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/guard/guard.ts
+/* @__NO_SIDE_EFFECTS__ */
+function guard(requirement, message$1) {
+	return {
+		kind: "transformation",
+		type: "guard",
+		reference: guard,
+		async: false,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) {
+				_addIssue(this, "input", dataset, config$1);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/hash/hash.ts
+/**
+* Hash lengths object.
+*/
+const HASH_LENGTHS = {
+	md4: 32,
+	md5: 32,
+	sha1: 40,
+	sha256: 64,
+	sha384: 96,
+	sha512: 128,
+	ripemd128: 32,
+	ripemd160: 40,
+	tiger128: 32,
+	tiger160: 40,
+	tiger192: 48,
+	crc32: 8,
+	crc32b: 8,
+	adler32: 8
+};
+/* @__NO_SIDE_EFFECTS__ */
+function hash(types, message$1) {
+	return {
+		kind: "validation",
+		type: "hash",
+		reference: hash,
+		expects: null,
+		async: false,
+		requirement: RegExp(types.map((type) => `^[a-fA-F0-9]{${HASH_LENGTHS[type]}}$`).join("|"), "u"),
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "hash", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/hexadecimal/hexadecimal.ts
+/* @__NO_SIDE_EFFECTS__ */
+function hexadecimal(message$1) {
+	return {
+		kind: "validation",
+		type: "hexadecimal",
+		reference: hexadecimal,
+		async: false,
+		expects: null,
+		requirement: HEXADECIMAL_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "hexadecimal", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/hexColor/hexColor.ts
+/* @__NO_SIDE_EFFECTS__ */
+function hexColor(message$1) {
+	return {
+		kind: "validation",
+		type: "hex_color",
+		reference: hexColor,
+		async: false,
+		expects: null,
+		requirement: HEX_COLOR_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "hex color", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/imei/imei.ts
+/* @__NO_SIDE_EFFECTS__ */
+function imei(message$1) {
+	return {
+		kind: "validation",
+		type: "imei",
+		reference: imei,
+		async: false,
+		expects: null,
+		requirement(input) {
+			return IMEI_REGEX.test(input) && /* @__PURE__ */ _isLuhnAlgo(input);
+		},
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "IMEI", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/includes/includes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function includes(requirement, message$1) {
+	const expects = /* @__PURE__ */ _stringify(requirement);
+	return {
+		kind: "validation",
+		type: "includes",
+		reference: includes,
+		async: false,
+		expects,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !dataset.value.includes(this.requirement)) _addIssue(this, "content", dataset, config$1, { received: `!${expects}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/integer/integer.ts
+/* @__NO_SIDE_EFFECTS__ */
+function integer(message$1) {
+	return {
+		kind: "validation",
+		type: "integer",
+		reference: integer,
+		async: false,
+		expects: null,
+		requirement: Number.isInteger,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "integer", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ip/ip.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ip(message$1) {
+	return {
+		kind: "validation",
+		type: "ip",
+		reference: ip,
+		async: false,
+		expects: null,
+		requirement: IP_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "IP", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ipv4/ipv4.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ipv4(message$1) {
+	return {
+		kind: "validation",
+		type: "ipv4",
+		reference: ipv4,
+		async: false,
+		expects: null,
+		requirement: IPV4_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "IPv4", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ipv6/ipv6.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ipv6(message$1) {
+	return {
+		kind: "validation",
+		type: "ipv6",
+		reference: ipv6,
+		async: false,
+		expects: null,
+		requirement: IPV6_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "IPv6", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isbn/utils/_isIsbn10.ts
+/**
+* [Validates an ISBN-10](https://en.wikipedia.org/wiki/ISBN#ISBN-10_check_digits).
+*
+* @param input The input value.
+*
+* @returns `true` if the input is a valid ISBN-10, `false` otherwise.
+*
+* @internal
+*/
+function _isIsbn10(input) {
+	const digits$1 = input.split("").map((c) => c === "X" ? 10 : parseInt(c));
+	let sum = 0;
+	for (let i = 0; i < 10; i++) sum += digits$1[i] * (10 - i);
+	return sum % 11 === 0;
+}
+
+//#endregion
+//#region src/actions/isbn/utils/_isIsbn13.ts
+/**
+* [Validates an ISBN-13](https://en.wikipedia.org/wiki/ISBN#ISBN-13_check_digit_calculation).
+*
+* @param input The input value.
+*
+* @returns `true` if the input is a valid ISBN-13, `false` otherwise.
+*
+* @internal
+*/
+function _isIsbn13(input) {
+	const digits$1 = input.split("").map((c) => parseInt(c));
+	let sum = 0;
+	for (let i = 0; i < 13; i++) sum += digits$1[i] * (i % 2 === 0 ? 1 : 3);
+	return sum % 10 === 0;
+}
+
+//#endregion
+//#region src/actions/isbn/isbn.ts
+/**
+* ISBN separator regex.
+*/
+const ISBN_SEPARATOR_REGEX = /[- ]/gu;
+/**
+* ISBN-10 detection regex.
+*/
+const ISBN_10_DETECTION_REGEX = /^\d{9}[\dX]$/u;
+/**
+* ISBN-13 detection regex.
+*/
+const ISBN_13_DETECTION_REGEX = /^\d{13}$/u;
+/* @__NO_SIDE_EFFECTS__ */
+function isbn(message$1) {
+	return {
+		kind: "validation",
+		type: "isbn",
+		reference: isbn,
+		async: false,
+		expects: null,
+		requirement(input) {
+			const replacedInput = input.replace(ISBN_SEPARATOR_REGEX, "");
+			if (ISBN_10_DETECTION_REGEX.test(replacedInput)) return _isIsbn10(replacedInput);
+			else if (ISBN_13_DETECTION_REGEX.test(replacedInput)) return _isIsbn13(replacedInput);
+			return false;
+		},
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "ISBN", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isrc/isrc.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isrc(message$1) {
+	return {
+		kind: "validation",
+		type: "isrc",
+		reference: isrc,
+		async: false,
+		expects: null,
+		requirement: ISRC_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "ISRC", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoDate/isoDate.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoDate(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_date",
+		reference: isoDate,
+		async: false,
+		expects: null,
+		requirement: ISO_DATE_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "date", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoDateTime/isoDateTime.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoDateTime(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_date_time",
+		reference: isoDateTime,
+		async: false,
+		expects: null,
+		requirement: ISO_DATE_TIME_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "date-time", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoDateTimeSecond/isoDateTimeSecond.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoDateTimeSecond(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_date_time_second",
+		reference: isoDateTimeSecond,
+		async: false,
+		expects: null,
+		requirement: ISO_DATE_TIME_SECOND_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "date-time-second", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoTime/isoTime.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoTime(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_time",
+		reference: isoTime,
+		async: false,
+		expects: null,
+		requirement: ISO_TIME_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "time", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoTimeSecond/isoTimeSecond.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoTimeSecond(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_time_second",
+		reference: isoTimeSecond,
+		async: false,
+		expects: null,
+		requirement: ISO_TIME_SECOND_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "time-second", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoTimestamp/isoTimestamp.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoTimestamp(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_timestamp",
+		reference: isoTimestamp,
+		async: false,
+		expects: null,
+		requirement: ISO_TIMESTAMP_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "timestamp", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/isoWeek/isoWeek.ts
+/* @__NO_SIDE_EFFECTS__ */
+function isoWeek(message$1) {
+	return {
+		kind: "validation",
+		type: "iso_week",
+		reference: isoWeek,
+		async: false,
+		expects: null,
+		requirement: ISO_WEEK_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "week", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/jwsCompact/jwsCompact.ts
+/* @__NO_SIDE_EFFECTS__ */
+function jwsCompact(message$1) {
+	return {
+		kind: "validation",
+		type: "jws_compact",
+		reference: jwsCompact,
+		async: false,
+		expects: null,
+		requirement: JWS_COMPACT_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "JWS compact", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ksuid/ksuid.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ksuid(message$1) {
+	return {
+		kind: "validation",
+		type: "ksuid",
+		reference: ksuid,
+		async: false,
+		expects: null,
+		requirement: KSUID_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "KSUID", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/length/length.ts
+/* @__NO_SIDE_EFFECTS__ */
+function dist_length(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "length",
+		reference: dist_length,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length !== this.requirement) _addIssue(this, "length", dataset, config$1, { received: `${dataset.value.length}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ltValue/ltValue.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ltValue(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "lt_value",
+		reference: ltValue,
+		async: false,
+		expects: `<${requirement instanceof Date ? requirement.toJSON() : /* @__PURE__ */ _stringify(requirement)}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !(dataset.value < this.requirement)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/mac/mac.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mac(message$1) {
+	return {
+		kind: "validation",
+		type: "mac",
+		reference: mac,
+		async: false,
+		expects: null,
+		requirement: MAC_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "MAC", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/mac48/mac48.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mac48(message$1) {
+	return {
+		kind: "validation",
+		type: "mac48",
+		reference: mac48,
+		async: false,
+		expects: null,
+		requirement: MAC48_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "48-bit MAC", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/mac64/mac64.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mac64(message$1) {
+	return {
+		kind: "validation",
+		type: "mac64",
+		reference: mac64,
+		async: false,
+		expects: null,
+		requirement: MAC64_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "64-bit MAC", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/mapItems/mapItems.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mapItems(operation) {
+	return {
+		kind: "transformation",
+		type: "map_items",
+		reference: mapItems,
+		async: false,
+		operation,
+		"~run"(dataset) {
+			dataset.value = dataset.value.map(this.operation);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxBytes/maxBytes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxBytes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_bytes",
+		reference: maxBytes,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const length$1 = /* @__PURE__ */ _getByteCount(dataset.value);
+				if (length$1 > this.requirement) _addIssue(this, "bytes", dataset, config$1, { received: `${length$1}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxCodePoints/maxCodePoints.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxCodePoints(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_code_points",
+		reference: maxCodePoints,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getCodePointCount(dataset.value);
+				if (count > this.requirement) _addIssue(this, "code points", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxEntries/maxEntries.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxEntries(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_entries",
+		reference: maxEntries,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (!dataset.typed) return dataset;
+			const count = Object.keys(dataset.value).length;
+			if (dataset.typed && count > this.requirement) _addIssue(this, "entries", dataset, config$1, { received: `${count}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxGraphemes/maxGraphemes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxGraphemes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_graphemes",
+		reference: maxGraphemes,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getGraphemeCount(dataset.value);
+				if (count > this.requirement) _addIssue(this, "graphemes", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxLength/maxLength.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxLength(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_length",
+		reference: maxLength,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length > this.requirement) _addIssue(this, "length", dataset, config$1, { received: `${dataset.value.length}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxSize/maxSize.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxSize(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_size",
+		reference: maxSize,
+		async: false,
+		expects: `<=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.size > this.requirement) _addIssue(this, "size", dataset, config$1, { received: `${dataset.value.size}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxValue/maxValue.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxValue(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_value",
+		reference: maxValue,
+		async: false,
+		expects: `<=${requirement instanceof Date ? requirement.toJSON() : /* @__PURE__ */ _stringify(requirement)}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !(dataset.value <= this.requirement)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/maxWords/maxWords.ts
+/* @__NO_SIDE_EFFECTS__ */
+function maxWords(locales, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "max_words",
+		reference: maxWords,
+		async: false,
+		expects: `<=${requirement}`,
+		locales,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getWordCount(this.locales, dataset.value);
+				if (count > this.requirement) _addIssue(this, "words", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/metadata/metadata.ts
+/**
+* Creates a custom metadata action.
+*
+* @param metadata_ The metadata object.
+*
+* @returns A metadata action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function metadata(metadata_) {
+	return {
+		kind: "metadata",
+		type: "metadata",
+		reference: metadata,
+		metadata: metadata_
+	};
+}
+
+//#endregion
+//#region src/actions/mimeType/mimeType.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mimeType(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "mime_type",
+		reference: mimeType,
+		async: false,
+		expects: /* @__PURE__ */ _joinExpects(requirement.map((option) => `"${option}"`), "|"),
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.includes(dataset.value.type)) _addIssue(this, "MIME type", dataset, config$1, { received: `"${dataset.value.type}"` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minBytes/minBytes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minBytes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_bytes",
+		reference: minBytes,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const length$1 = /* @__PURE__ */ _getByteCount(dataset.value);
+				if (length$1 < this.requirement) _addIssue(this, "bytes", dataset, config$1, { received: `${length$1}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minCodePoints/minCodePoints.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minCodePoints(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_code_points",
+		reference: minCodePoints,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getCodePointCount(dataset.value);
+				if (count < this.requirement) _addIssue(this, "code points", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minEntries/minEntries.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minEntries(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_entries",
+		reference: minEntries,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (!dataset.typed) return dataset;
+			const count = Object.keys(dataset.value).length;
+			if (dataset.typed && count < this.requirement) _addIssue(this, "entries", dataset, config$1, { received: `${count}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minGraphemes/minGraphemes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minGraphemes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_graphemes",
+		reference: minGraphemes,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getGraphemeCount(dataset.value);
+				if (count < this.requirement) _addIssue(this, "graphemes", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minLength/minLength.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minLength(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_length",
+		reference: minLength,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length < this.requirement) _addIssue(this, "length", dataset, config$1, { received: `${dataset.value.length}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minSize/minSize.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minSize(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_size",
+		reference: minSize,
+		async: false,
+		expects: `>=${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.size < this.requirement) _addIssue(this, "size", dataset, config$1, { received: `${dataset.value.size}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minValue/minValue.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minValue(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_value",
+		reference: minValue,
+		async: false,
+		expects: `>=${requirement instanceof Date ? requirement.toJSON() : /* @__PURE__ */ _stringify(requirement)}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !(dataset.value >= this.requirement)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/minWords/minWords.ts
+/* @__NO_SIDE_EFFECTS__ */
+function minWords(locales, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "min_words",
+		reference: minWords,
+		async: false,
+		expects: `>=${requirement}`,
+		locales,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getWordCount(this.locales, dataset.value);
+				if (count < this.requirement) _addIssue(this, "words", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/multipleOf/multipleOf.ts
+/* @__NO_SIDE_EFFECTS__ */
+function multipleOf(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "multiple_of",
+		reference: multipleOf,
+		async: false,
+		expects: `%${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value % this.requirement != 0) _addIssue(this, "multiple", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/nanoid/nanoid.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nanoid(message$1) {
+	return {
+		kind: "validation",
+		type: "nanoid",
+		reference: nanoid,
+		async: false,
+		expects: null,
+		requirement: NANO_ID_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "Nano ID", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/nonEmpty/nonEmpty.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonEmpty(message$1) {
+	return {
+		kind: "validation",
+		type: "non_empty",
+		reference: nonEmpty,
+		async: false,
+		expects: "!0",
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length === 0) _addIssue(this, "length", dataset, config$1, { received: "0" });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/normalize/normalize.ts
+/* @__NO_SIDE_EFFECTS__ */
+function normalize(form) {
+	return {
+		kind: "transformation",
+		type: "normalize",
+		reference: normalize,
+		async: false,
+		form,
+		"~run"(dataset) {
+			dataset.value = dataset.value.normalize(this.form);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notBytes/notBytes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notBytes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_bytes",
+		reference: notBytes,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const length$1 = /* @__PURE__ */ _getByteCount(dataset.value);
+				if (length$1 === this.requirement) _addIssue(this, "bytes", dataset, config$1, { received: `${length$1}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notCodePoints/notCodePoints.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notCodePoints(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_code_points",
+		reference: notCodePoints,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getCodePointCount(dataset.value);
+				if (count === this.requirement) _addIssue(this, "code points", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notEntries/notEntries.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notEntries(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_entries",
+		reference: notEntries,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (!dataset.typed) return dataset;
+			const count = Object.keys(dataset.value).length;
+			if (dataset.typed && count === this.requirement) _addIssue(this, "entries", dataset, config$1, { received: `${count}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notGraphemes/notGraphemes.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notGraphemes(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_graphemes",
+		reference: notGraphemes,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getGraphemeCount(dataset.value);
+				if (count === this.requirement) _addIssue(this, "graphemes", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notLength/notLength.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notLength(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_length",
+		reference: notLength,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.length === this.requirement) _addIssue(this, "length", dataset, config$1, { received: `${dataset.value.length}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notSize/notSize.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notSize(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_size",
+		reference: notSize,
+		async: false,
+		expects: `!${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.size === this.requirement) _addIssue(this, "size", dataset, config$1, { received: `${dataset.value.size}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notValue/notValue.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notValue(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_value",
+		reference: notValue,
+		async: false,
+		expects: requirement instanceof Date ? `!${requirement.toJSON()}` : `!${/* @__PURE__ */ _stringify(requirement)}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && /* @__PURE__ */ _isValueMatch(this.requirement, dataset.value)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notValues/notValues.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notValues(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_values",
+		reference: notValues,
+		async: false,
+		expects: `!${/* @__PURE__ */ _joinExpects(requirement.map((value$1) => value$1 instanceof Date ? value$1.toJSON() : /* @__PURE__ */ _stringify(value$1)), "|")}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && this.requirement.some((requirement$1) => /* @__PURE__ */ _isValueMatch(requirement$1, dataset.value))) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/notWords/notWords.ts
+/* @__NO_SIDE_EFFECTS__ */
+function notWords(locales, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "not_words",
+		reference: notWords,
+		async: false,
+		expects: `!${requirement}`,
+		locales,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getWordCount(this.locales, dataset.value);
+				if (count === this.requirement) _addIssue(this, "words", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/octal/octal.ts
+/* @__NO_SIDE_EFFECTS__ */
+function octal(message$1) {
+	return {
+		kind: "validation",
+		type: "octal",
+		reference: octal,
+		async: false,
+		expects: null,
+		requirement: OCTAL_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "octal", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/parseBoolean/parseBoolean.ts
+const TRUTHY = (/* unused pure expression or super */ null && ([
+	true,
+	1,
+	"true",
+	"1",
+	"yes",
+	"y",
+	"on",
+	"enabled"
+]));
+const FALSY = (/* unused pure expression or super */ null && ([
+	false,
+	0,
+	"false",
+	"0",
+	"no",
+	"n",
+	"off",
+	"disabled"
+]));
+/* @__NO_SIDE_EFFECTS__ */
+function parseBoolean(config$1, message$1) {
+	const normalize$1 = (v) => typeof v === "string" ? v.toLowerCase() : v;
+	const truthyRaw = config$1?.truthy ?? TRUTHY;
+	const falsyRaw = config$1?.falsy ?? FALSY;
+	const truthy = config$1?.truthy ? config$1.truthy.map(normalize$1) : TRUTHY;
+	const falsy = config$1?.falsy ? config$1.falsy.map(normalize$1) : FALSY;
+	return {
+		kind: "transformation",
+		type: "parse_boolean",
+		reference: parseBoolean,
+		expects: /* @__PURE__ */ _joinExpects([...truthyRaw, ...falsyRaw].map(_stringify), "|"),
+		config: config$1,
+		message: message$1,
+		async: false,
+		"~run"(dataset, config$2) {
+			const input = normalize$1(dataset.value);
+			if (truthy.includes(input)) dataset.value = true;
+			else if (falsy.includes(input)) dataset.value = false;
+			else {
+				_addIssue(this, "boolean", dataset, config$2);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/parseJson/parseJson.ts
+/* @__NO_SIDE_EFFECTS__ */
+function parseJson(config$1, message$1) {
+	return {
+		kind: "transformation",
+		type: "parse_json",
+		reference: parseJson,
+		config: config$1,
+		message: message$1,
+		async: false,
+		"~run"(dataset, config$2) {
+			try {
+				dataset.value = JSON.parse(dataset.value, this.config?.reviver);
+			} catch (error) {
+				if (error instanceof Error) {
+					_addIssue(this, "JSON", dataset, config$2, { received: `"${error.message}"` });
+					dataset.typed = false;
+				} else throw error;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/partialCheck/utils/_isPartiallyTyped/_isPartiallyTyped.ts
+/**
+* Checks if a dataset is partially typed.
+*
+* @param dataset The dataset to check.
+* @param paths The paths to check.
+*
+* @returns Whether it is partially typed.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _isPartiallyTyped(dataset, paths) {
+	if (dataset.issues) for (const path of paths) for (const issue of dataset.issues) {
+		let typed = false;
+		const bound = Math.min(path.length, issue.path?.length ?? 0);
+		for (let index = 0; index < bound; index++) if (path[index] !== issue.path[index].key && (path[index] !== "$" || issue.path[index].type !== "array")) {
+			typed = true;
+			break;
+		}
+		if (!typed) return false;
+	}
+	return true;
+}
+
+//#endregion
+//#region src/actions/partialCheck/partialCheck.ts
+/* @__NO_SIDE_EFFECTS__ */
+function partialCheck(paths, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "partial_check",
+		reference: partialCheck,
+		async: false,
+		expects: null,
+		paths,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if ((dataset.typed || /* @__PURE__ */ _isPartiallyTyped(dataset, paths)) && !this.requirement(dataset.value)) _addIssue(this, "input", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/partialCheck/partialCheckAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function partialCheckAsync(paths, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "partial_check",
+		reference: partialCheckAsync,
+		async: true,
+		expects: null,
+		paths,
+		requirement,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if ((dataset.typed || /* @__PURE__ */ _isPartiallyTyped(dataset, paths)) && !await this.requirement(dataset.value)) _addIssue(this, "input", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/rawCheck/rawCheck.ts
+/**
+* Creates a raw check validation action.
+*
+* @param action The validation action.
+*
+* @returns A raw check action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function rawCheck(action) {
+	return {
+		kind: "validation",
+		type: "raw_check",
+		reference: rawCheck,
+		async: false,
+		expects: null,
+		"~run"(dataset, config$1) {
+			action({
+				dataset,
+				config: config$1,
+				addIssue: (info) => _addIssue(this, info?.label ?? "input", dataset, config$1, info)
+			});
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/rawCheck/rawCheckAsync.ts
+/**
+* Creates a raw check validation action.
+*
+* @param action The validation action.
+*
+* @returns A raw check action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function rawCheckAsync(action) {
+	return {
+		kind: "validation",
+		type: "raw_check",
+		reference: rawCheckAsync,
+		async: true,
+		expects: null,
+		async "~run"(dataset, config$1) {
+			await action({
+				dataset,
+				config: config$1,
+				addIssue: (info) => _addIssue(this, info?.label ?? "input", dataset, config$1, info)
+			});
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/rawTransform/rawTransform.ts
+/**
+* Creates a raw transformation action.
+*
+* @param action The transformation action.
+*
+* @returns A raw transform action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function rawTransform(action) {
+	return {
+		kind: "transformation",
+		type: "raw_transform",
+		reference: rawTransform,
+		async: false,
+		"~run"(dataset, config$1) {
+			const output = action({
+				dataset,
+				config: config$1,
+				addIssue: (info) => _addIssue(this, info?.label ?? "input", dataset, config$1, info),
+				NEVER: null
+			});
+			if (dataset.issues) dataset.typed = false;
+			else dataset.value = output;
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/rawTransform/rawTransformAsync.ts
+/**
+* Creates a raw transformation action.
+*
+* @param action The transformation action.
+*
+* @returns A raw transform action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function rawTransformAsync(action) {
+	return {
+		kind: "transformation",
+		type: "raw_transform",
+		reference: rawTransformAsync,
+		async: true,
+		async "~run"(dataset, config$1) {
+			const output = await action({
+				dataset,
+				config: config$1,
+				addIssue: (info) => _addIssue(this, info?.label ?? "input", dataset, config$1, info),
+				NEVER: null
+			});
+			if (dataset.issues) dataset.typed = false;
+			else dataset.value = output;
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/readonly/readonly.ts
+/* @__NO_SIDE_EFFECTS__ */
+function readonly() {
+	return {
+		kind: "transformation",
+		type: "readonly",
+		reference: readonly,
+		async: false,
+		"~run"(dataset) {
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/reduceItems/reduceItems.ts
+/* @__NO_SIDE_EFFECTS__ */
+function reduceItems(operation, initial) {
+	return {
+		kind: "transformation",
+		type: "reduce_items",
+		reference: reduceItems,
+		async: false,
+		operation,
+		initial,
+		"~run"(dataset) {
+			dataset.value = dataset.value.reduce(this.operation, this.initial);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/regex/regex.ts
+/* @__NO_SIDE_EFFECTS__ */
+function regex(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "regex",
+		reference: regex,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "format", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/returns/returns.ts
+/* @__NO_SIDE_EFFECTS__ */
+function returns(schema) {
+	return {
+		kind: "transformation",
+		type: "returns",
+		reference: returns,
+		async: false,
+		schema,
+		"~run"(dataset, config$1) {
+			const func = dataset.value;
+			dataset.value = (...args_) => {
+				const returnsDataset = this.schema["~run"]({ value: func(...args_) }, config$1);
+				if (returnsDataset.issues) throw new ValiError(returnsDataset.issues);
+				return returnsDataset.value;
+			};
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/returns/returnsAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function returnsAsync(schema) {
+	return {
+		kind: "transformation",
+		type: "returns",
+		reference: returnsAsync,
+		async: false,
+		schema,
+		"~run"(dataset, config$1) {
+			const func = dataset.value;
+			dataset.value = async (...args_) => {
+				const returnsDataset = await this.schema["~run"]({ value: await func(...args_) }, config$1);
+				if (returnsDataset.issues) throw new ValiError(returnsDataset.issues);
+				return returnsDataset.value;
+			};
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/rfcEmail/rfcEmail.ts
+/* @__NO_SIDE_EFFECTS__ */
+function rfcEmail(message$1) {
+	return {
+		kind: "validation",
+		type: "rfc_email",
+		reference: rfcEmail,
+		expects: null,
+		async: false,
+		requirement: RFC_EMAIL_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "email", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/safeInteger/safeInteger.ts
+/* @__NO_SIDE_EFFECTS__ */
+function safeInteger(message$1) {
+	return {
+		kind: "validation",
+		type: "safe_integer",
+		reference: safeInteger,
+		async: false,
+		expects: null,
+		requirement: Number.isSafeInteger,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "safe integer", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/size/size.ts
+/* @__NO_SIDE_EFFECTS__ */
+function size(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "size",
+		reference: size,
+		async: false,
+		expects: `${requirement}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && dataset.value.size !== this.requirement) _addIssue(this, "size", dataset, config$1, { received: `${dataset.value.size}` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/slug/slug.ts
+/* @__NO_SIDE_EFFECTS__ */
+function slug(message$1) {
+	return {
+		kind: "validation",
+		type: "slug",
+		reference: slug,
+		async: false,
+		expects: null,
+		requirement: SLUG_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "slug", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/someItem/someItem.ts
+/* @__NO_SIDE_EFFECTS__ */
+function someItem(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "some_item",
+		reference: someItem,
+		async: false,
+		expects: null,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !dataset.value.some(this.requirement)) _addIssue(this, "item", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/sortItems/sortItems.ts
+/* @__NO_SIDE_EFFECTS__ */
+function sortItems(operation) {
+	return {
+		kind: "transformation",
+		type: "sort_items",
+		reference: sortItems,
+		async: false,
+		operation,
+		"~run"(dataset) {
+			dataset.value = dataset.value.sort(this.operation);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/startsWith/startsWith.ts
+/* @__NO_SIDE_EFFECTS__ */
+function startsWith(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "starts_with",
+		reference: startsWith,
+		async: false,
+		expects: `"${requirement}"`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !dataset.value.startsWith(this.requirement)) _addIssue(this, "start", dataset, config$1, { received: `"${dataset.value.slice(0, this.requirement.length)}"` });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/stringifyJson/stringifyJson.ts
+/* @__NO_SIDE_EFFECTS__ */
+function stringifyJson(config$1, message$1) {
+	return {
+		kind: "transformation",
+		type: "stringify_json",
+		reference: stringifyJson,
+		message: message$1,
+		config: config$1,
+		async: false,
+		"~run"(dataset, config$2) {
+			try {
+				const output = JSON.stringify(dataset.value, this.config?.replacer, this.config?.space);
+				if (output === void 0) {
+					_addIssue(this, "JSON", dataset, config$2);
+					dataset.typed = false;
+				} else dataset.value = output;
+			} catch (error) {
+				if (error instanceof Error) {
+					_addIssue(this, "JSON", dataset, config$2, { received: `"${error.message}"` });
+					dataset.typed = false;
+				} else throw error;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/title/title.ts
+/**
+* Creates a title metadata action.
+*
+* @param title_ The title text.
+*
+* @returns A title action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function title(title_) {
+	return {
+		kind: "metadata",
+		type: "title",
+		reference: title,
+		title: title_
+	};
+}
+
+//#endregion
+//#region src/actions/toBigint/toBigint.ts
+/* @__NO_SIDE_EFFECTS__ */
+function toBigint(message$1) {
+	return {
+		kind: "transformation",
+		type: "to_bigint",
+		reference: toBigint,
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			try {
+				dataset.value = BigInt(dataset.value);
+			} catch {
+				_addIssue(this, "bigint", dataset, config$1);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toBoolean/toBoolean.ts
+/**
+* Creates a to boolean transformation action.
+*
+* @returns A to boolean action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toBoolean() {
+	return {
+		kind: "transformation",
+		type: "to_boolean",
+		reference: toBoolean,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = Boolean(dataset.value);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toCamelCase/toCamelCase.ts
+/**
+* Creates a to camel case transformation action.
+*
+* Words are separated by `_`, `-` and ASCII whitespace, as well as by case
+* and acronym boundaries.
+*
+* Hint: Acronym runs are normalized to lowercase (e.g. `parseURLValue` →
+* `parseUrlValue`) and digits stay attached to the preceding token (e.g.
+* `item2Name` → `item2Name`).
+*
+* @returns A to camel case action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toCamelCase() {
+	return {
+		kind: "transformation",
+		type: "to_camel_case",
+		reference: toCamelCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = /* @__PURE__ */ _formatCase(dataset.value, "", false, true);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toDate/toDate.ts
+/* @__NO_SIDE_EFFECTS__ */
+function toDate(message$1) {
+	return {
+		kind: "transformation",
+		type: "to_date",
+		reference: toDate,
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			try {
+				dataset.value = new Date(dataset.value);
+				if (isNaN(dataset.value)) {
+					_addIssue(this, "date", dataset, config$1, { received: "\"Invalid Date\"" });
+					dataset.typed = false;
+				}
+			} catch {
+				_addIssue(this, "date", dataset, config$1);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toKebabCase/toKebabCase.ts
+/**
+* Creates a to kebab case transformation action.
+*
+* Words are separated by `_`, `-` and ASCII whitespace, as well as by case
+* and acronym boundaries.
+*
+* Hint: Acronym runs are normalized to lowercase (e.g. `parseURLValue` →
+* `parse-url-value`) and digits stay attached to the preceding token (e.g.
+* `item2Name` → `item2-name`).
+*
+* @returns A to kebab case action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toKebabCase() {
+	return {
+		kind: "transformation",
+		type: "to_kebab_case",
+		reference: toKebabCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = /* @__PURE__ */ _formatCase(dataset.value, "-", false, false);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toLowerCase/toLowerCase.ts
+/**
+* Creates a to lower case transformation action.
+*
+* @returns A to lower case action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toLowerCase() {
+	return {
+		kind: "transformation",
+		type: "to_lower_case",
+		reference: toLowerCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = dataset.value.toLowerCase();
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toMaxValue/toMaxValue.ts
+/**
+* Creates a to max value transformation action.
+*
+* @param requirement The maximum value.
+*
+* @returns A to max value action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toMaxValue(requirement) {
+	return {
+		kind: "transformation",
+		type: "to_max_value",
+		reference: toMaxValue,
+		async: false,
+		requirement,
+		"~run"(dataset) {
+			dataset.value = dataset.value > this.requirement ? this.requirement : dataset.value;
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toMinValue/toMinValue.ts
+/**
+* Creates a to min value transformation action.
+*
+* @param requirement The minimum value.
+*
+* @returns A to min value action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toMinValue(requirement) {
+	return {
+		kind: "transformation",
+		type: "to_min_value",
+		reference: toMinValue,
+		async: false,
+		requirement,
+		"~run"(dataset) {
+			dataset.value = dataset.value < this.requirement ? this.requirement : dataset.value;
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toNumber/toNumber.ts
+/* @__NO_SIDE_EFFECTS__ */
+function toNumber(message$1) {
+	return {
+		kind: "transformation",
+		type: "to_number",
+		reference: toNumber,
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			try {
+				dataset.value = Number(dataset.value);
+				if (isNaN(dataset.value)) {
+					_addIssue(this, "number", dataset, config$1);
+					dataset.typed = false;
+				}
+			} catch {
+				_addIssue(this, "number", dataset, config$1);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toPascalCase/toPascalCase.ts
+/**
+* Creates a to pascal case transformation action.
+*
+* Words are separated by `_`, `-` and ASCII whitespace, as well as by case
+* and acronym boundaries.
+*
+* Hint: Acronym runs are normalized to lowercase (e.g. `parseURLValue` →
+* `ParseUrlValue`) and digits stay attached to the preceding token (e.g.
+* `item2Name` → `Item2Name`).
+*
+* @returns A to pascal case action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toPascalCase() {
+	return {
+		kind: "transformation",
+		type: "to_pascal_case",
+		reference: toPascalCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = /* @__PURE__ */ _formatCase(dataset.value, "", true, true);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toSnakeCase/toSnakeCase.ts
+/**
+* Creates a to snake case transformation action.
+*
+* Words are separated by `_`, `-` and ASCII whitespace, as well as by case
+* and acronym boundaries.
+*
+* Hint: Acronym runs are normalized to lowercase (e.g. `parseURLValue` →
+* `parse_url_value`) and digits stay attached to the preceding token (e.g.
+* `item2Name` → `item2_name`).
+*
+* @returns A to snake case action.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toSnakeCase() {
+	return {
+		kind: "transformation",
+		type: "to_snake_case",
+		reference: toSnakeCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = /* @__PURE__ */ _formatCase(dataset.value, "_", false, false);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toString/toString.ts
+/* @__NO_SIDE_EFFECTS__ */
+function dist_toString(message$1) {
+	return {
+		kind: "transformation",
+		type: "to_string",
+		reference: dist_toString,
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			try {
+				dataset.value = String(dataset.value);
+			} catch {
+				_addIssue(this, "string", dataset, config$1);
+				dataset.typed = false;
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/toUpperCase/toUpperCase.ts
+/**
+* Creates a to upper case transformation action.
+*
+* @returns A to upper case action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function toUpperCase() {
+	return {
+		kind: "transformation",
+		type: "to_upper_case",
+		reference: toUpperCase,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = dataset.value.toUpperCase();
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/transform/transform.ts
+/**
+* Creates a custom transformation action.
+*
+* @param operation The transformation operation.
+*
+* @returns A transform action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function transform(operation) {
+	return {
+		kind: "transformation",
+		type: "transform",
+		reference: transform,
+		async: false,
+		operation,
+		"~run"(dataset) {
+			dataset.value = this.operation(dataset.value);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/transform/transformAsync.ts
+/**
+* Creates a custom transformation action.
+*
+* @param operation The transformation operation.
+*
+* @returns A transform action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function transformAsync(operation) {
+	return {
+		kind: "transformation",
+		type: "transform",
+		reference: transformAsync,
+		async: true,
+		operation,
+		async "~run"(dataset) {
+			dataset.value = await this.operation(dataset.value);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/trim/trim.ts
+/**
+* Creates a trim transformation action.
+*
+* @returns A trim action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function trim() {
+	return {
+		kind: "transformation",
+		type: "trim",
+		reference: trim,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = dataset.value.trim();
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/trimEnd/trimEnd.ts
+/**
+* Creates a trim end transformation action.
+*
+* @returns A trim end action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function trimEnd() {
+	return {
+		kind: "transformation",
+		type: "trim_end",
+		reference: trimEnd,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = dataset.value.trimEnd();
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/trimStart/trimStart.ts
+/**
+* Creates a trim start transformation action.
+*
+* @returns A trim start action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function trimStart() {
+	return {
+		kind: "transformation",
+		type: "trim_start",
+		reference: trimStart,
+		async: false,
+		"~run"(dataset) {
+			dataset.value = dataset.value.trimStart();
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/ulid/ulid.ts
+/* @__NO_SIDE_EFFECTS__ */
+function ulid(message$1) {
+	return {
+		kind: "validation",
+		type: "ulid",
+		reference: ulid,
+		async: false,
+		expects: null,
+		requirement: ULID_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "ULID", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/url/url.ts
+/* @__NO_SIDE_EFFECTS__ */
+function url(message$1) {
+	return {
+		kind: "validation",
+		type: "url",
+		reference: url,
+		async: false,
+		expects: null,
+		requirement(input) {
+			try {
+				if (URL.canParse) return URL.canParse(input);
+				new URL(input);
+				return true;
+			} catch {
+				return false;
+			}
+		},
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement(dataset.value)) _addIssue(this, "URL", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/uuid/uuid.ts
+/* @__NO_SIDE_EFFECTS__ */
+function uuid(message$1) {
+	return {
+		kind: "validation",
+		type: "uuid",
+		reference: uuid,
+		async: false,
+		expects: null,
+		requirement: UUID_REGEX,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.test(dataset.value)) _addIssue(this, "UUID", dataset, config$1);
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/value/value.ts
+/* @__NO_SIDE_EFFECTS__ */
+function value(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "value",
+		reference: value,
+		async: false,
+		expects: requirement instanceof Date ? requirement.toJSON() : /* @__PURE__ */ _stringify(requirement),
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !/* @__PURE__ */ _isValueMatch(this.requirement, dataset.value)) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/values/values.ts
+/* @__NO_SIDE_EFFECTS__ */
+function values(requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "values",
+		reference: values,
+		async: false,
+		expects: `${/* @__PURE__ */ _joinExpects(requirement.map((value$1) => value$1 instanceof Date ? value$1.toJSON() : /* @__PURE__ */ _stringify(value$1)), "|")}`,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed && !this.requirement.some((requirement$1) => /* @__PURE__ */ _isValueMatch(requirement$1, dataset.value))) _addIssue(this, "value", dataset, config$1, { received: dataset.value instanceof Date ? dataset.value.toJSON() : /* @__PURE__ */ _stringify(dataset.value) });
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/actions/words/words.ts
+/* @__NO_SIDE_EFFECTS__ */
+function dist_words(locales, requirement, message$1) {
+	return {
+		kind: "validation",
+		type: "words",
+		reference: dist_words,
+		async: false,
+		expects: `${requirement}`,
+		locales,
+		requirement,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.typed) {
+				const count = /* @__PURE__ */ _getWordCount(this.locales, dataset.value);
+				if (count !== this.requirement) _addIssue(this, "words", dataset, config$1, { received: `${count}` });
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/const.ts
+const ABORT_EARLY_CONFIG = { abortEarly: true };
+
+//#endregion
+//#region src/methods/assert/assert.ts
+/**
+* Checks if the input matches the schema. As this is an assertion function, it
+* can be used as a type guard.
+*
+* @param schema The schema to be used.
+* @param input The input to be tested.
+*/
+function assert(schema, input) {
+	const issues = schema["~run"]({ value: input }, ABORT_EARLY_CONFIG).issues;
+	if (issues) throw new ValiError(issues);
+}
+
+//#endregion
+//#region src/methods/cache/_LruCache.ts
+/**
+* Efficient LRU cache using Map iteration order.
+*/
+var _LruCache = class {
+	constructor(config$1) {
+		this.refCount = 0;
+		this.maxSize = config$1?.maxSize ?? 1e3;
+		this.maxAge = config$1?.maxAge ?? Infinity;
+		this.hasMaxAge = isFinite(this.maxAge);
+	}
+	/**
+	* Stringifies an unknown input to a cache key component.
+	*
+	* @param input The unknown input.
+	*
+	* @returns A cache key component.
+	*/
+	stringify(input) {
+		const type = typeof input;
+		if (type === "string") return `"${input}"`;
+		if (type === "number" || type === "boolean") return `${input}`;
+		if (type === "bigint") return `${input}n`;
+		if (type === "object" || type === "function") {
+			if (input) {
+				this.refIds ?? (this.refIds = /* @__PURE__ */ new WeakMap());
+				let id = this.refIds.get(input);
+				if (!id) {
+					id = ++this.refCount;
+					this.refIds.set(input, id);
+				}
+				return `#${id}`;
+			}
+			return "null";
+		}
+		return type;
+	}
+	/**
+	* Creates a cache key from input and config.
+	*
+	* @param input The input value.
+	* @param config The parse configuration.
+	*
+	* @returns The cache key.
+	*/
+	key(input, config$1 = {}) {
+		return `${this.stringify(input)}|${this.stringify(config$1.lang)}|${this.stringify(config$1.message)}|${this.stringify(config$1.abortEarly)}|${this.stringify(config$1.abortPipeEarly)}`;
+	}
+	/**
+	* Gets a value from the cache by key.
+	*
+	* @param key The cache key.
+	*
+	* @returns The cached value.
+	*/
+	get(key) {
+		if (!this.store) return void 0;
+		const entry = this.store.get(key);
+		if (!entry) return void 0;
+		if (this.hasMaxAge && Date.now() - entry[1] > this.maxAge) {
+			this.store.delete(key);
+			return;
+		}
+		this.store.delete(key);
+		this.store.set(key, entry);
+		return entry[0];
+	}
+	/**
+	* Sets a value in the cache by key.
+	*
+	* @param key The cache key.
+	* @param value The cached value.
+	*/
+	set(key, value$1) {
+		this.store ?? (this.store = /* @__PURE__ */ new Map());
+		this.store.delete(key);
+		const timestamp = this.hasMaxAge ? Date.now() : 0;
+		this.store.set(key, [value$1, timestamp]);
+		if (this.store.size > this.maxSize) this.store.delete(this.store.keys().next().value);
+	}
+	/**
+	* Clears all entries from the cache.
+	*/
+	clear() {
+		this.store?.clear();
+	}
+};
+
+//#endregion
+//#region src/methods/cache/cache.ts
+/* @__NO_SIDE_EFFECTS__ */
+function cache(schema, config$1) {
+	return _standardSchema({
+		...schema,
+		cacheConfig: config$1,
+		cache: new _LruCache(config$1),
+		"~run"(dataset, runConfig) {
+			const key = this.cache.key(dataset.value, runConfig);
+			let outputDataset = this.cache.get(key);
+			if (!outputDataset) this.cache.set(key, outputDataset = schema["~run"](dataset, runConfig));
+			return /* @__PURE__ */ _cloneDataset(outputDataset);
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/cache/cacheAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function cacheAsync(schema, config$1) {
+	let activeRuns;
+	return _standardSchema({
+		...schema,
+		async: true,
+		cacheConfig: config$1,
+		cache: new _LruCache(config$1),
+		async "~run"(dataset, runConfig) {
+			const key = this.cache.key(dataset.value, runConfig);
+			const cached = this.cache.get(key);
+			if (cached) return /* @__PURE__ */ _cloneDataset(cached);
+			let promise$1 = activeRuns?.get(key);
+			if (!promise$1) {
+				activeRuns ?? (activeRuns = /* @__PURE__ */ new Map());
+				promise$1 = Promise.resolve(schema["~run"](dataset, runConfig));
+				activeRuns.set(key, promise$1);
+			}
+			try {
+				const outputDataset = await promise$1;
+				this.cache.set(key, outputDataset);
+				return /* @__PURE__ */ _cloneDataset(outputDataset);
+			} finally {
+				activeRuns?.delete(key);
+			}
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/config/config.ts
+/**
+* Changes the local configuration of a schema.
+*
+* @param schema The schema to configure.
+* @param config The parse configuration.
+*
+* @returns The configured schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function config(schema, config$1) {
+	return _standardSchema({
+		...schema,
+		"~run"(dataset, config_) {
+			return schema["~run"](dataset, {
+				...config_,
+				...config$1
+			});
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/getFallback/getFallback.ts
+/**
+* Returns the fallback value of the schema.
+*
+* @param schema The schema to get it from.
+* @param dataset The output dataset if available.
+* @param config The config if available.
+*
+* @returns The fallback value.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getFallback(schema, dataset, config$1) {
+	return typeof schema.fallback === "function" ? schema.fallback(dataset, config$1) : schema.fallback;
+}
+
+//#endregion
+//#region src/methods/fallback/fallback.ts
+/**
+* Returns a fallback value as output if the input does not match the schema.
+*
+* @param schema The schema to catch.
+* @param fallback The fallback value.
+*
+* @returns The passed schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function fallback(schema, fallback$1) {
+	return _standardSchema({
+		...schema,
+		fallback: fallback$1,
+		"~run"(dataset, config$1) {
+			const outputDataset = schema["~run"](dataset, config$1);
+			return outputDataset.issues ? {
+				typed: true,
+				value: /* @__PURE__ */ getFallback(this, outputDataset, config$1)
+			} : outputDataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/fallback/fallbackAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function fallbackAsync(schema, fallback$1) {
+	return _standardSchema({
+		...schema,
+		fallback: fallback$1,
+		async: true,
+		async "~run"(dataset, config$1) {
+			const outputDataset = await schema["~run"](dataset, config$1);
+			return outputDataset.issues ? {
+				typed: true,
+				value: await /* @__PURE__ */ getFallback(this, outputDataset, config$1)
+			} : outputDataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/flatten/flatten.ts
+/* @__NO_SIDE_EFFECTS__ */
+function flatten(issues) {
+	const flatErrors = {};
+	for (const issue of issues) if (issue.path) {
+		const dotPath = /* @__PURE__ */ getDotPath(issue);
+		if (dotPath) {
+			if (!flatErrors.nested) flatErrors.nested = {};
+			if (Object.prototype.hasOwnProperty.call(flatErrors.nested, dotPath)) flatErrors.nested[dotPath].push(issue.message);
+			else flatErrors.nested[dotPath] = [issue.message];
+		} else if (flatErrors.other) flatErrors.other.push(issue.message);
+		else flatErrors.other = [issue.message];
+	} else if (flatErrors.root) flatErrors.root.push(issue.message);
+	else flatErrors.root = [issue.message];
+	return flatErrors;
+}
+
+//#endregion
+//#region src/methods/forward/forward.ts
+/**
+* Forwards the issues of the passed validation action.
+*
+* @param action The validation action.
+* @param path The path to forward the issues to.
+*
+* @returns The modified action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function forward(action, path) {
+	return {
+		...action,
+		"~run"(dataset, config$1) {
+			const prevIssues = dataset.issues && [...dataset.issues];
+			dataset = action["~run"](dataset, config$1);
+			if (dataset.issues) {
+				for (const issue of dataset.issues) if (!prevIssues?.includes(issue)) {
+					let pathInput = dataset.value;
+					for (const key of path) {
+						const pathValue = pathInput[key];
+						const pathItem = {
+							type: "unknown",
+							origin: "value",
+							input: pathInput,
+							key,
+							value: pathValue
+						};
+						if (issue.path) issue.path.push(pathItem);
+						else issue.path = [pathItem];
+						if (!pathValue) break;
+						pathInput = pathValue;
+					}
+				}
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/methods/forward/forwardAsync.ts
+/**
+* Forwards the issues of the passed validation action.
+*
+* @param action The validation action.
+* @param path The path to forward the issues to.
+*
+* @returns The modified action.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function forwardAsync(action, path) {
+	return {
+		...action,
+		async: true,
+		async "~run"(dataset, config$1) {
+			const prevIssues = dataset.issues && [...dataset.issues];
+			dataset = await action["~run"](dataset, config$1);
+			if (dataset.issues) {
+				for (const issue of dataset.issues) if (!prevIssues?.includes(issue)) {
+					let pathInput = dataset.value;
+					for (const key of path) {
+						const pathValue = pathInput[key];
+						const pathItem = {
+							type: "unknown",
+							origin: "value",
+							input: pathInput,
+							key,
+							value: pathValue
+						};
+						if (issue.path) issue.path.push(pathItem);
+						else issue.path = [pathItem];
+						if (!pathValue) break;
+						pathInput = pathValue;
+					}
+				}
+			}
+			return dataset;
+		}
+	};
+}
+
+//#endregion
+//#region src/methods/getDefault/getDefault.ts
+/**
+* Returns the default value of the schema.
+*
+* @param schema The schema to get it from.
+* @param dataset The input dataset if available.
+* @param config The config if available.
+*
+* @returns The default value.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getDefault(schema, dataset, config$1) {
+	return typeof schema.default === "function" ? schema.default(dataset, config$1) : schema.default;
+}
+
+//#endregion
+//#region src/methods/getDefaults/getDefaults.ts
+/**
+* Returns the default values of the schema.
+*
+* Hint: The difference to `getDefault` is that for object and tuple schemas
+* this function recursively returns the default values of the subschemas
+* instead of `undefined`.
+*
+* @param schema The schema to get them from.
+*
+* @returns The default values.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getDefaults(schema) {
+	if ("entries" in schema) {
+		const object$1 = {};
+		for (const key in schema.entries) object$1[key] = /* @__PURE__ */ getDefaults(schema.entries[key]);
+		return object$1;
+	}
+	if ("items" in schema) return schema.items.map(getDefaults);
+	return /* @__PURE__ */ getDefault(schema);
+}
+
+//#endregion
+//#region src/methods/getDefaults/getDefaultsAsync.ts
+/**
+* Returns the default values of the schema.
+*
+* Hint: The difference to `getDefault` is that for object and tuple schemas
+* this function recursively returns the default values of the subschemas
+* instead of `undefined`.
+*
+* @param schema The schema to get them from.
+*
+* @returns The default values.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+async function getDefaultsAsync(schema) {
+	if ("entries" in schema) return Object.fromEntries(await Promise.all(Object.entries(schema.entries).map(async ([key, value$1]) => [key, await /* @__PURE__ */ getDefaultsAsync(value$1)])));
+	if ("items" in schema) return Promise.all(schema.items.map(getDefaultsAsync));
+	return /* @__PURE__ */ getDefault(schema);
+}
+
+//#endregion
+//#region src/methods/getDescription/getDescription.ts
+/**
+* Returns the description of the schema.
+*
+* If multiple descriptions are defined, the last one of the highest level is
+* returned. If no description is defined, `undefined` is returned.
+*
+* @param schema The schema to get the description from.
+*
+* @returns The description, if any.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getDescription(schema) {
+	return /* @__PURE__ */ _getLastMetadata(schema, "description");
+}
+
+//#endregion
+//#region src/methods/getExamples/getExamples.ts
+/**
+* Returns the examples of a schema.
+*
+* If multiple examples are defined, it concatenates them using depth-first
+* search. If no examples are defined, an empty array is returned.
+*
+* @param schema The schema to get the examples from.
+*
+* @returns The examples, if any.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getExamples(schema) {
+	const examples$1 = [];
+	function depthFirstCollect(schema$1) {
+		if ("pipe" in schema$1) {
+			for (const item of schema$1.pipe) if (item.kind === "schema" && "pipe" in item) depthFirstCollect(item);
+			else if (item.kind === "metadata" && item.type === "examples") for (const example of item.examples) examples$1.push(example);
+		}
+	}
+	depthFirstCollect(schema);
+	return examples$1;
+}
+
+//#endregion
+//#region src/methods/getFallbacks/getFallbacks.ts
+/**
+* Returns the fallback values of the schema.
+*
+* Hint: The difference to `getFallback` is that for object and tuple schemas
+* this function recursively returns the fallback values of the subschemas
+* instead of `undefined`.
+*
+* @param schema The schema to get them from.
+*
+* @returns The fallback values.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getFallbacks(schema) {
+	if ("entries" in schema) {
+		const object$1 = {};
+		for (const key in schema.entries) object$1[key] = /* @__PURE__ */ getFallbacks(schema.entries[key]);
+		return object$1;
+	}
+	if ("items" in schema) return schema.items.map(getFallbacks);
+	return /* @__PURE__ */ getFallback(schema);
+}
+
+//#endregion
+//#region src/methods/getFallbacks/getFallbacksAsync.ts
+/**
+* Returns the fallback values of the schema.
+*
+* Hint: The difference to `getFallback` is that for object and tuple schemas
+* this function recursively returns the fallback values of the subschemas
+* instead of `undefined`.
+*
+* @param schema The schema to get them from.
+*
+* @returns The fallback values.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+async function getFallbacksAsync(schema) {
+	if ("entries" in schema) return Object.fromEntries(await Promise.all(Object.entries(schema.entries).map(async ([key, value$1]) => [key, await /* @__PURE__ */ getFallbacksAsync(value$1)])));
+	if ("items" in schema) return Promise.all(schema.items.map(getFallbacksAsync));
+	return /* @__PURE__ */ getFallback(schema);
+}
+
+//#endregion
+//#region src/methods/getMetadata/getMetadata.ts
+/**
+* Returns the metadata of a schema.
+*
+* If multiple metadata are defined, it shallowly merges them using depth-first
+* search. If no metadata is defined, an empty object is returned.
+*
+* @param schema Schema to get the metadata from.
+*
+* @returns The metadata, if any.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getMetadata(schema) {
+	const result = {};
+	function depthFirstMerge(schema$1) {
+		if ("pipe" in schema$1) {
+			for (const item of schema$1.pipe) if (item.kind === "schema" && "pipe" in item) depthFirstMerge(item);
+			else if (item.kind === "metadata" && item.type === "metadata") Object.assign(result, item.metadata);
+		}
+	}
+	depthFirstMerge(schema);
+	return result;
+}
+
+//#endregion
+//#region src/methods/getTitle/getTitle.ts
+/**
+* Returns the title of the schema.
+*
+* If multiple titles are defined, the last one of the highest level is
+* returned. If no title is defined, `undefined` is returned.
+*
+* @param schema The schema to get the title from.
+*
+* @returns The title, if any.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function getTitle(schema) {
+	return /* @__PURE__ */ _getLastMetadata(schema, "title");
+}
+
+//#endregion
+//#region src/methods/is/is.ts
+/**
+* Checks if the input matches the schema. By using a type predicate, this
+* function can be used as a type guard.
+*
+* @param schema The schema to be used.
+* @param input The input to be tested.
+*
+* @returns Whether the input matches the schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function is(schema, input) {
+	return !schema["~run"]({ value: input }, ABORT_EARLY_CONFIG).issues;
+}
+
+//#endregion
+//#region src/schemas/any/any.ts
+/**
+* Creates an any schema.
+*
+* Hint: This schema function exists only for completeness and is not
+* recommended in practice. Instead, `unknown` should be used to accept
+* unknown data.
+*
+* @returns An any schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function any() {
+	return _standardSchema({
+		kind: "schema",
+		type: "any",
+		reference: any,
+		expects: "any",
+		async: false,
+		"~run"(dataset) {
+			dataset.typed = true;
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/array/array.ts
+/* @__NO_SIDE_EFFECTS__ */
+function array(item, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "array",
+		reference: array,
+		expects: "Array",
+		async: false,
+		item,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				for (let key = 0; key < input.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.item["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/array/arrayAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function arrayAsync(item, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "array",
+		reference: arrayAsync,
+		expects: "Array",
+		async: true,
+		item,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				const itemDatasets = await Promise.all(input.map((value$1) => this.item["~run"]({ value: value$1 }, config$1)));
+				for (let key = 0; key < itemDatasets.length; key++) {
+					const itemDataset = itemDatasets[key];
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: input[key]
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/bigint/bigint.ts
+/* @__NO_SIDE_EFFECTS__ */
+function bigint(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "bigint",
+		reference: bigint,
+		expects: "bigint",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "bigint") dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/blob/blob.ts
+/* @__NO_SIDE_EFFECTS__ */
+function blob(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "blob",
+		reference: blob,
+		expects: "Blob",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value instanceof Blob) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/boolean/boolean.ts
+/* @__NO_SIDE_EFFECTS__ */
+function dist_boolean(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "boolean",
+		reference: dist_boolean,
+		expects: "boolean",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "boolean") dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/custom/custom.ts
+/* @__NO_SIDE_EFFECTS__ */
+function custom(check$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "custom",
+		reference: custom,
+		expects: "unknown",
+		async: false,
+		check: check$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (this.check(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/custom/customAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function customAsync(check$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "custom",
+		reference: customAsync,
+		expects: "unknown",
+		async: true,
+		check: check$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (await this.check(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/date/date.ts
+/* @__NO_SIDE_EFFECTS__ */
+function date(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "date",
+		reference: date,
+		expects: "Date",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value instanceof Date) if (!isNaN(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1, { received: "\"Invalid Date\"" });
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/enum/enum.ts
+/* @__NO_SIDE_EFFECTS__ */
+function enum_(enum__, message$1) {
+	const options = [];
+	for (const key in enum__) if (`${+key}` !== key || typeof enum__[key] !== "string" || !Object.is(enum__[enum__[key]], +key)) options.push(enum__[key]);
+	return _standardSchema({
+		kind: "schema",
+		type: "enum",
+		reference: enum_,
+		expects: /* @__PURE__ */ _joinExpects(options.map(_stringify), "|"),
+		async: false,
+		enum: enum__,
+		options,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (this.options.includes(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/exactOptional/exactOptional.ts
+/* @__NO_SIDE_EFFECTS__ */
+function exactOptional(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "exact_optional",
+		reference: exactOptional,
+		expects: wrapped.expects,
+		async: false,
+		wrapped,
+		default: default_,
+		"~run"(dataset, config$1) {
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/exactOptional/exactOptionalAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function exactOptionalAsync(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "exact_optional",
+		reference: exactOptionalAsync,
+		expects: wrapped.expects,
+		async: true,
+		wrapped,
+		default: default_,
+		async "~run"(dataset, config$1) {
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/file/file.ts
+/* @__NO_SIDE_EFFECTS__ */
+function file(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "file",
+		reference: file,
+		expects: "File",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value instanceof File) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/function/function.ts
+/* @__NO_SIDE_EFFECTS__ */
+function function_(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "function",
+		reference: function_,
+		expects: "Function",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "function") dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/instance/instance.ts
+/* @__NO_SIDE_EFFECTS__ */
+function instance(class_, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "instance",
+		reference: instance,
+		expects: class_.name,
+		async: false,
+		class: class_,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value instanceof this.class) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/intersect/utils/_merge/_merge.ts
+/**
+* Merges two values into one single output.
+*
+* @param value1 First value.
+* @param value2 Second value.
+*
+* @returns The merge dataset.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _merge(value1, value2) {
+	if (typeof value1 === typeof value2) {
+		if (/* @__PURE__ */ _isSameValueZero(value1, value2) || value1 instanceof Date && value2 instanceof Date && /* @__PURE__ */ _isSameValueZero(+value1, +value2)) return { value: value1 };
+		if (value1 && value2 && value1.constructor === Object && value2.constructor === Object) {
+			const nextValue = {
+				...value1,
+				...value2
+			};
+			for (const key in value2) if (Object.prototype.hasOwnProperty.call(value1, key) && Object.prototype.hasOwnProperty.call(value2, key)) {
+				const dataset = /* @__PURE__ */ _merge(value1[key], value2[key]);
+				if (dataset.issue) return dataset;
+				nextValue[key] = dataset.value;
+			}
+			return { value: nextValue };
+		}
+		if (Array.isArray(value1) && Array.isArray(value2)) {
+			if (value1.length === value2.length) {
+				const nextValue = [...value1];
+				for (let index = 0; index < value1.length; index++) {
+					const dataset = /* @__PURE__ */ _merge(value1[index], value2[index]);
+					if (dataset.issue) return dataset;
+					nextValue[index] = dataset.value;
+				}
+				return { value: nextValue };
+			}
+		}
+	}
+	return { issue: true };
+}
+
+//#endregion
+//#region src/schemas/intersect/intersect.ts
+/* @__NO_SIDE_EFFECTS__ */
+function intersect(options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "intersect",
+		reference: intersect,
+		expects: /* @__PURE__ */ _joinExpects(options.map((option) => option.expects), "&"),
+		async: false,
+		options,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (this.options.length) {
+				const input = dataset.value;
+				let outputs;
+				dataset.typed = true;
+				for (const schema of this.options) {
+					const optionDataset = schema["~run"]({ value: input }, config$1);
+					if (optionDataset.issues) {
+						if (dataset.issues) for (const issue of optionDataset.issues) dataset.issues.push(issue);
+						else dataset.issues = optionDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!optionDataset.typed) dataset.typed = false;
+					if (dataset.typed) if (outputs) outputs.push(optionDataset.value);
+					else outputs = [optionDataset.value];
+				}
+				if (dataset.typed) {
+					dataset.value = outputs[0];
+					for (let index = 1; index < outputs.length; index++) {
+						const mergeDataset = /* @__PURE__ */ _merge(dataset.value, outputs[index]);
+						if (mergeDataset.issue) {
+							_addIssue(this, "type", dataset, config$1, { received: "unknown" });
+							break;
+						}
+						dataset.value = mergeDataset.value;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/intersect/intersectAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function intersectAsync(options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "intersect",
+		reference: intersectAsync,
+		expects: /* @__PURE__ */ _joinExpects(options.map((option) => option.expects), "&"),
+		async: true,
+		options,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (this.options.length) {
+				const input = dataset.value;
+				let outputs;
+				dataset.typed = true;
+				const optionDatasets = await Promise.all(this.options.map((schema) => schema["~run"]({ value: input }, config$1)));
+				for (const optionDataset of optionDatasets) {
+					if (optionDataset.issues) {
+						if (dataset.issues) for (const issue of optionDataset.issues) dataset.issues.push(issue);
+						else dataset.issues = optionDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!optionDataset.typed) dataset.typed = false;
+					if (dataset.typed) if (outputs) outputs.push(optionDataset.value);
+					else outputs = [optionDataset.value];
+				}
+				if (dataset.typed) {
+					dataset.value = outputs[0];
+					for (let index = 1; index < outputs.length; index++) {
+						const mergeDataset = /* @__PURE__ */ _merge(dataset.value, outputs[index]);
+						if (mergeDataset.issue) {
+							_addIssue(this, "type", dataset, config$1, { received: "unknown" });
+							break;
+						}
+						dataset.value = mergeDataset.value;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/lazy/lazy.ts
+/**
+* Creates a lazy schema.
+*
+* @param getter The schema getter.
+*
+* @returns A lazy schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function lazy(getter) {
+	return _standardSchema({
+		kind: "schema",
+		type: "lazy",
+		reference: lazy,
+		expects: "unknown",
+		async: false,
+		getter,
+		"~run"(dataset, config$1) {
+			return this.getter(dataset.value)["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/lazy/lazyAsync.ts
+/**
+* Creates a lazy schema.
+*
+* @param getter The schema getter.
+*
+* @returns A lazy schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function lazyAsync(getter) {
+	return _standardSchema({
+		kind: "schema",
+		type: "lazy",
+		reference: lazyAsync,
+		expects: "unknown",
+		async: true,
+		getter,
+		async "~run"(dataset, config$1) {
+			return (await this.getter(dataset.value))["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/literal/literal.ts
+/* @__NO_SIDE_EFFECTS__ */
+function literal(literal_, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "literal",
+		reference: literal,
+		expects: /* @__PURE__ */ _stringify(literal_),
+		async: false,
+		literal: literal_,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (/* @__PURE__ */ _isSameValueZero(dataset.value, this.literal)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/looseObject/looseObject.ts
+/* @__NO_SIDE_EFFECTS__ */
+function looseObject(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "loose_object",
+		reference: looseObject,
+		expects: "Object",
+		async: false,
+		entries: entries$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				for (const key in this.entries) {
+					const valueSchema = this.entries[key];
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : /* @__PURE__ */ getDefault(valueSchema);
+						const valueDataset = valueSchema["~run"]({ value: value$1 }, config$1);
+						if (valueDataset.issues) {
+							const pathItem = {
+								type: "object",
+								origin: "value",
+								input,
+								key,
+								value: value$1
+							};
+							for (const issue of valueDataset.issues) {
+								if (issue.path) issue.path.unshift(pathItem);
+								else issue.path = [pathItem];
+								dataset.issues?.push(issue);
+							}
+							if (!dataset.issues) dataset.issues = valueDataset.issues;
+							if (config$1.abortEarly) {
+								dataset.typed = false;
+								break;
+							}
+						}
+						if (!valueDataset.typed) dataset.typed = false;
+						dataset.value[key] = valueDataset.value;
+					} else if (valueSchema.fallback !== void 0) dataset.value[key] = /* @__PURE__ */ getFallback(valueSchema);
+					else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+						_addIssue(this, "key", dataset, config$1, {
+							input: void 0,
+							expected: `"${key}"`,
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						if (config$1.abortEarly) break;
+					}
+				}
+				if (!dataset.issues || !config$1.abortEarly) {
+					for (const key in input) if (/* @__PURE__ */ _isValidObjectKey(input, key) && !Object.prototype.hasOwnProperty.call(this.entries, key)) dataset.value[key] = input[key];
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/looseObject/looseObjectAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function looseObjectAsync(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "loose_object",
+		reference: looseObjectAsync,
+		expects: "Object",
+		async: true,
+		entries: entries$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				const valueDatasets = await Promise.all(Object.entries(this.entries).map(async ([key, valueSchema]) => {
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : await /* @__PURE__ */ getDefault(valueSchema);
+						return [
+							key,
+							value$1,
+							valueSchema,
+							await valueSchema["~run"]({ value: value$1 }, config$1)
+						];
+					}
+					return [
+						key,
+						input[key],
+						valueSchema,
+						null
+					];
+				}));
+				for (const [key, value$1, valueSchema, valueDataset] of valueDatasets) if (valueDataset) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value[key] = valueDataset.value;
+				} else if (valueSchema.fallback !== void 0) dataset.value[key] = await /* @__PURE__ */ getFallback(valueSchema);
+				else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+					_addIssue(this, "key", dataset, config$1, {
+						input: void 0,
+						expected: `"${key}"`,
+						path: [{
+							type: "object",
+							origin: "key",
+							input,
+							key,
+							value: value$1
+						}]
+					});
+					if (config$1.abortEarly) break;
+				}
+				if (!dataset.issues || !config$1.abortEarly) {
+					for (const key in input) if (/* @__PURE__ */ _isValidObjectKey(input, key) && !Object.prototype.hasOwnProperty.call(this.entries, key)) dataset.value[key] = input[key];
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/looseTuple/looseTuple.ts
+/* @__NO_SIDE_EFFECTS__ */
+function looseTuple(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "loose_tuple",
+		reference: looseTuple,
+		expects: "Array",
+		async: false,
+		items,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				for (let key = 0; key < this.items.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.items[key]["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!dataset.issues || !config$1.abortEarly) for (let key = this.items.length; key < input.length; key++) dataset.value.push(input[key]);
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/looseTuple/looseTupleAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function looseTupleAsync(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "loose_tuple",
+		reference: looseTupleAsync,
+		expects: "Array",
+		async: true,
+		items,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				const itemDatasets = await Promise.all(this.items.map(async (item, key) => {
+					const value$1 = input[key];
+					return [
+						key,
+						value$1,
+						await item["~run"]({ value: value$1 }, config$1)
+					];
+				}));
+				for (const [key, value$1, itemDataset] of itemDatasets) {
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!dataset.issues || !config$1.abortEarly) for (let key = this.items.length; key < input.length; key++) dataset.value.push(input[key]);
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/map/map.ts
+/* @__NO_SIDE_EFFECTS__ */
+function map(key, value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "map",
+		reference: map,
+		expects: "Map",
+		async: false,
+		key,
+		value: value$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input instanceof Map) {
+				dataset.typed = true;
+				dataset.value = /* @__PURE__ */ new Map();
+				for (const [inputKey, inputValue] of input) {
+					const keyDataset = this.key["~run"]({ value: inputKey }, config$1);
+					if (keyDataset.issues) {
+						const pathItem = {
+							type: "map",
+							origin: "key",
+							input,
+							key: inputKey,
+							value: inputValue
+						};
+						for (const issue of keyDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = keyDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					const valueDataset = this.value["~run"]({ value: inputValue }, config$1);
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "map",
+							origin: "value",
+							input,
+							key: inputKey,
+							value: inputValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!keyDataset.typed || !valueDataset.typed) dataset.typed = false;
+					dataset.value.set(keyDataset.value, valueDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/map/mapAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function mapAsync(key, value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "map",
+		reference: mapAsync,
+		expects: "Map",
+		async: true,
+		key,
+		value: value$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input instanceof Map) {
+				dataset.typed = true;
+				dataset.value = /* @__PURE__ */ new Map();
+				const datasets = await Promise.all([...input].map(([inputKey, inputValue]) => Promise.all([
+					inputKey,
+					inputValue,
+					this.key["~run"]({ value: inputKey }, config$1),
+					this.value["~run"]({ value: inputValue }, config$1)
+				])));
+				for (const [inputKey, inputValue, keyDataset, valueDataset] of datasets) {
+					if (keyDataset.issues) {
+						const pathItem = {
+							type: "map",
+							origin: "key",
+							input,
+							key: inputKey,
+							value: inputValue
+						};
+						for (const issue of keyDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = keyDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "map",
+							origin: "value",
+							input,
+							key: inputKey,
+							value: inputValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!keyDataset.typed || !valueDataset.typed) dataset.typed = false;
+					dataset.value.set(keyDataset.value, valueDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nan/nan.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nan(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "nan",
+		reference: nan,
+		expects: "NaN",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (Number.isNaN(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/never/never.ts
+/* @__NO_SIDE_EFFECTS__ */
+function never(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "never",
+		reference: never,
+		expects: "never",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			_addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonNullable/nonNullable.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonNullable(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_nullable",
+		reference: nonNullable,
+		expects: "!null",
+		async: false,
+		wrapped,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value !== null) dataset = this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === null) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonNullable/nonNullableAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonNullableAsync(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_nullable",
+		reference: nonNullableAsync,
+		expects: "!null",
+		async: true,
+		wrapped,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (dataset.value !== null) dataset = await this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === null) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonNullish/nonNullish.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonNullish(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_nullish",
+		reference: nonNullish,
+		expects: "(!null & !undefined)",
+		async: false,
+		wrapped,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (!(dataset.value === null || dataset.value === void 0)) dataset = this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === null || dataset.value === void 0) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonNullish/nonNullishAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonNullishAsync(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_nullish",
+		reference: nonNullishAsync,
+		expects: "(!null & !undefined)",
+		async: true,
+		wrapped,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (!(dataset.value === null || dataset.value === void 0)) dataset = await this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === null || dataset.value === void 0) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonOptional/nonOptional.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonOptional(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_optional",
+		reference: nonOptional,
+		expects: "!undefined",
+		async: false,
+		wrapped,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value !== void 0) dataset = this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === void 0) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nonOptional/nonOptionalAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nonOptionalAsync(wrapped, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "non_optional",
+		reference: nonOptionalAsync,
+		expects: "!undefined",
+		async: true,
+		wrapped,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			if (dataset.value !== void 0) dataset = await this.wrapped["~run"](dataset, config$1);
+			if (dataset.value === void 0) _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/null/null.ts
+/* @__NO_SIDE_EFFECTS__ */
+function null_(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "null",
+		reference: null_,
+		expects: "null",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value === null) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nullable/nullable.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nullable(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "nullable",
+		reference: nullable,
+		expects: `(${wrapped.expects} | null)`,
+		async: false,
+		wrapped,
+		default: default_,
+		"~run"(dataset, config$1) {
+			if (dataset.value === null) {
+				if (this.default !== void 0) dataset.value = /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === null) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nullable/nullableAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nullableAsync(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "nullable",
+		reference: nullableAsync,
+		expects: `(${wrapped.expects} | null)`,
+		async: true,
+		wrapped,
+		default: default_,
+		async "~run"(dataset, config$1) {
+			if (dataset.value === null) {
+				if (this.default !== void 0) dataset.value = await /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === null) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nullish/nullish.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nullish(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "nullish",
+		reference: nullish,
+		expects: `(${wrapped.expects} | null | undefined)`,
+		async: false,
+		wrapped,
+		default: default_,
+		"~run"(dataset, config$1) {
+			if (dataset.value === null || dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === null || dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/nullish/nullishAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function nullishAsync(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "nullish",
+		reference: nullishAsync,
+		expects: `(${wrapped.expects} | null | undefined)`,
+		async: true,
+		wrapped,
+		default: default_,
+		async "~run"(dataset, config$1) {
+			if (dataset.value === null || dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = await /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === null || dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/number/number.ts
+/* @__NO_SIDE_EFFECTS__ */
+function number(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "number",
+		reference: number,
+		expects: "number",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "number" && !isNaN(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/object/object.ts
+/* @__NO_SIDE_EFFECTS__ */
+function object(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "object",
+		reference: object,
+		expects: "Object",
+		async: false,
+		entries: entries$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				for (const key in this.entries) {
+					const valueSchema = this.entries[key];
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : /* @__PURE__ */ getDefault(valueSchema);
+						const valueDataset = valueSchema["~run"]({ value: value$1 }, config$1);
+						if (valueDataset.issues) {
+							const pathItem = {
+								type: "object",
+								origin: "value",
+								input,
+								key,
+								value: value$1
+							};
+							for (const issue of valueDataset.issues) {
+								if (issue.path) issue.path.unshift(pathItem);
+								else issue.path = [pathItem];
+								dataset.issues?.push(issue);
+							}
+							if (!dataset.issues) dataset.issues = valueDataset.issues;
+							if (config$1.abortEarly) {
+								dataset.typed = false;
+								break;
+							}
+						}
+						if (!valueDataset.typed) dataset.typed = false;
+						dataset.value[key] = valueDataset.value;
+					} else if (valueSchema.fallback !== void 0) dataset.value[key] = /* @__PURE__ */ getFallback(valueSchema);
+					else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+						_addIssue(this, "key", dataset, config$1, {
+							input: void 0,
+							expected: `"${key}"`,
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						if (config$1.abortEarly) break;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/object/objectAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function objectAsync(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "object",
+		reference: objectAsync,
+		expects: "Object",
+		async: true,
+		entries: entries$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				const valueDatasets = await Promise.all(Object.entries(this.entries).map(async ([key, valueSchema]) => {
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : await /* @__PURE__ */ getDefault(valueSchema);
+						return [
+							key,
+							value$1,
+							valueSchema,
+							await valueSchema["~run"]({ value: value$1 }, config$1)
+						];
+					}
+					return [
+						key,
+						input[key],
+						valueSchema,
+						null
+					];
+				}));
+				for (const [key, value$1, valueSchema, valueDataset] of valueDatasets) if (valueDataset) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value[key] = valueDataset.value;
+				} else if (valueSchema.fallback !== void 0) dataset.value[key] = await /* @__PURE__ */ getFallback(valueSchema);
+				else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+					_addIssue(this, "key", dataset, config$1, {
+						input: void 0,
+						expected: `"${key}"`,
+						path: [{
+							type: "object",
+							origin: "key",
+							input,
+							key,
+							value: value$1
+						}]
+					});
+					if (config$1.abortEarly) break;
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/objectWithRest/objectWithRest.ts
+/* @__NO_SIDE_EFFECTS__ */
+function objectWithRest(entries$1, rest, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "object_with_rest",
+		reference: objectWithRest,
+		expects: "Object",
+		async: false,
+		entries: entries$1,
+		rest,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				for (const key in this.entries) {
+					const valueSchema = this.entries[key];
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : /* @__PURE__ */ getDefault(valueSchema);
+						const valueDataset = valueSchema["~run"]({ value: value$1 }, config$1);
+						if (valueDataset.issues) {
+							const pathItem = {
+								type: "object",
+								origin: "value",
+								input,
+								key,
+								value: value$1
+							};
+							for (const issue of valueDataset.issues) {
+								if (issue.path) issue.path.unshift(pathItem);
+								else issue.path = [pathItem];
+								dataset.issues?.push(issue);
+							}
+							if (!dataset.issues) dataset.issues = valueDataset.issues;
+							if (config$1.abortEarly) {
+								dataset.typed = false;
+								break;
+							}
+						}
+						if (!valueDataset.typed) dataset.typed = false;
+						dataset.value[key] = valueDataset.value;
+					} else if (valueSchema.fallback !== void 0) dataset.value[key] = /* @__PURE__ */ getFallback(valueSchema);
+					else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+						_addIssue(this, "key", dataset, config$1, {
+							input: void 0,
+							expected: `"${key}"`,
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						if (config$1.abortEarly) break;
+					}
+				}
+				if (!dataset.issues || !config$1.abortEarly) {
+					for (const key in input) if (/* @__PURE__ */ _isValidObjectKey(input, key) && !Object.prototype.hasOwnProperty.call(this.entries, key)) {
+						const valueDataset = this.rest["~run"]({ value: input[key] }, config$1);
+						if (valueDataset.issues) {
+							const pathItem = {
+								type: "object",
+								origin: "value",
+								input,
+								key,
+								value: input[key]
+							};
+							for (const issue of valueDataset.issues) {
+								if (issue.path) issue.path.unshift(pathItem);
+								else issue.path = [pathItem];
+								dataset.issues?.push(issue);
+							}
+							if (!dataset.issues) dataset.issues = valueDataset.issues;
+							if (config$1.abortEarly) {
+								dataset.typed = false;
+								break;
+							}
+						}
+						if (!valueDataset.typed) dataset.typed = false;
+						dataset.value[key] = valueDataset.value;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/objectWithRest/objectWithRestAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function objectWithRestAsync(entries$1, rest, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "object_with_rest",
+		reference: objectWithRestAsync,
+		expects: "Object",
+		async: true,
+		entries: entries$1,
+		rest,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				const [normalDatasets, restDatasets] = await Promise.all([Promise.all(Object.entries(this.entries).map(async ([key, valueSchema]) => {
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : await /* @__PURE__ */ getDefault(valueSchema);
+						return [
+							key,
+							value$1,
+							valueSchema,
+							await valueSchema["~run"]({ value: value$1 }, config$1)
+						];
+					}
+					return [
+						key,
+						input[key],
+						valueSchema,
+						null
+					];
+				})), Promise.all(Object.entries(input).filter(([key]) => /* @__PURE__ */ _isValidObjectKey(input, key) && !Object.prototype.hasOwnProperty.call(this.entries, key)).map(async ([key, value$1]) => [
+					key,
+					value$1,
+					await this.rest["~run"]({ value: value$1 }, config$1)
+				]))]);
+				for (const [key, value$1, valueSchema, valueDataset] of normalDatasets) if (valueDataset) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value[key] = valueDataset.value;
+				} else if (valueSchema.fallback !== void 0) dataset.value[key] = await /* @__PURE__ */ getFallback(valueSchema);
+				else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+					_addIssue(this, "key", dataset, config$1, {
+						input: void 0,
+						expected: `"${key}"`,
+						path: [{
+							type: "object",
+							origin: "key",
+							input,
+							key,
+							value: value$1
+						}]
+					});
+					if (config$1.abortEarly) break;
+				}
+				if (!dataset.issues || !config$1.abortEarly) for (const [key, value$1, valueDataset] of restDatasets) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value[key] = valueDataset.value;
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/optional/optional.ts
+/* @__NO_SIDE_EFFECTS__ */
+function optional(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "optional",
+		reference: optional,
+		expects: `(${wrapped.expects} | undefined)`,
+		async: false,
+		wrapped,
+		default: default_,
+		"~run"(dataset, config$1) {
+			if (dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/optional/optionalAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function optionalAsync(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "optional",
+		reference: optionalAsync,
+		expects: `(${wrapped.expects} | undefined)`,
+		async: true,
+		wrapped,
+		default: default_,
+		async "~run"(dataset, config$1) {
+			if (dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = await /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/picklist/picklist.ts
+/* @__NO_SIDE_EFFECTS__ */
+function picklist(options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "picklist",
+		reference: picklist,
+		expects: /* @__PURE__ */ _joinExpects(options.map(_stringify), "|"),
+		async: false,
+		options,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (this.options.includes(dataset.value)) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/promise/promise.ts
+/* @__NO_SIDE_EFFECTS__ */
+function promise(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "promise",
+		reference: promise,
+		expects: "Promise",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value instanceof Promise) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/record/record.ts
+/* @__NO_SIDE_EFFECTS__ */
+function record(key, value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "record",
+		reference: record,
+		expects: "Object",
+		async: false,
+		key,
+		value: value$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				for (const entryKey in input) if (/* @__PURE__ */ _isValidObjectKey(input, entryKey)) {
+					const entryValue = input[entryKey];
+					const keyDataset = this.key["~run"]({ value: entryKey }, config$1);
+					if (keyDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "key",
+							input,
+							key: entryKey,
+							value: entryValue
+						};
+						for (const issue of keyDataset.issues) {
+							issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = keyDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					const valueDataset = this.value["~run"]({ value: entryValue }, config$1);
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key: entryKey,
+							value: entryValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!keyDataset.typed || !valueDataset.typed) dataset.typed = false;
+					if (keyDataset.typed) dataset.value[keyDataset.value] = valueDataset.value;
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/record/recordAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function recordAsync(key, value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "record",
+		reference: recordAsync,
+		expects: "Object",
+		async: true,
+		key,
+		value: value$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				const datasets = await Promise.all(Object.entries(input).filter(([key$1]) => /* @__PURE__ */ _isValidObjectKey(input, key$1)).map(([entryKey, entryValue]) => Promise.all([
+					entryKey,
+					entryValue,
+					this.key["~run"]({ value: entryKey }, config$1),
+					this.value["~run"]({ value: entryValue }, config$1)
+				])));
+				for (const [entryKey, entryValue, keyDataset, valueDataset] of datasets) {
+					if (keyDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "key",
+							input,
+							key: entryKey,
+							value: entryValue
+						};
+						for (const issue of keyDataset.issues) {
+							issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = keyDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key: entryKey,
+							value: entryValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!keyDataset.typed || !valueDataset.typed) dataset.typed = false;
+					if (keyDataset.typed) dataset.value[keyDataset.value] = valueDataset.value;
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/set/set.ts
+/* @__NO_SIDE_EFFECTS__ */
+function dist_set(value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "set",
+		reference: dist_set,
+		expects: "Set",
+		async: false,
+		value: value$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input instanceof Set) {
+				dataset.typed = true;
+				dataset.value = /* @__PURE__ */ new Set();
+				for (const inputValue of input) {
+					const valueDataset = this.value["~run"]({ value: inputValue }, config$1);
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "set",
+							origin: "value",
+							input,
+							key: null,
+							value: inputValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value.add(valueDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/set/setAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function setAsync(value$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "set",
+		reference: setAsync,
+		expects: "Set",
+		async: true,
+		value: value$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input instanceof Set) {
+				dataset.typed = true;
+				dataset.value = /* @__PURE__ */ new Set();
+				const valueDatasets = await Promise.all([...input].map(async (inputValue) => [inputValue, await this.value["~run"]({ value: inputValue }, config$1)]));
+				for (const [inputValue, valueDataset] of valueDatasets) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "set",
+							origin: "value",
+							input,
+							key: null,
+							value: inputValue
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value.add(valueDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/strictObject/strictObject.ts
+/* @__NO_SIDE_EFFECTS__ */
+function strictObject(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "strict_object",
+		reference: strictObject,
+		expects: "Object",
+		async: false,
+		entries: entries$1,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				for (const key in this.entries) {
+					const valueSchema = this.entries[key];
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : /* @__PURE__ */ getDefault(valueSchema);
+						const valueDataset = valueSchema["~run"]({ value: value$1 }, config$1);
+						if (valueDataset.issues) {
+							const pathItem = {
+								type: "object",
+								origin: "value",
+								input,
+								key,
+								value: value$1
+							};
+							for (const issue of valueDataset.issues) {
+								if (issue.path) issue.path.unshift(pathItem);
+								else issue.path = [pathItem];
+								dataset.issues?.push(issue);
+							}
+							if (!dataset.issues) dataset.issues = valueDataset.issues;
+							if (config$1.abortEarly) {
+								dataset.typed = false;
+								break;
+							}
+						}
+						if (!valueDataset.typed) dataset.typed = false;
+						dataset.value[key] = valueDataset.value;
+					} else if (valueSchema.fallback !== void 0) dataset.value[key] = /* @__PURE__ */ getFallback(valueSchema);
+					else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+						_addIssue(this, "key", dataset, config$1, {
+							input: void 0,
+							expected: `"${key}"`,
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						if (config$1.abortEarly) break;
+					}
+				}
+				if (!dataset.issues || !config$1.abortEarly) {
+					for (const key in input) if (!Object.prototype.hasOwnProperty.call(this.entries, key)) {
+						_addIssue(this, "key", dataset, config$1, {
+							input: key,
+							expected: "never",
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						break;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/strictObject/strictObjectAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function strictObjectAsync(entries$1, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "strict_object",
+		reference: strictObjectAsync,
+		expects: "Object",
+		async: true,
+		entries: entries$1,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				dataset.typed = true;
+				dataset.value = {};
+				const valueDatasets = await Promise.all(Object.entries(this.entries).map(async ([key, valueSchema]) => {
+					if (key in input || (valueSchema.type === "exact_optional" || valueSchema.type === "optional" || valueSchema.type === "nullish") && valueSchema.default !== void 0) {
+						const value$1 = key in input ? input[key] : await /* @__PURE__ */ getDefault(valueSchema);
+						return [
+							key,
+							value$1,
+							valueSchema,
+							await valueSchema["~run"]({ value: value$1 }, config$1)
+						];
+					}
+					return [
+						key,
+						input[key],
+						valueSchema,
+						null
+					];
+				}));
+				for (const [key, value$1, valueSchema, valueDataset] of valueDatasets) if (valueDataset) {
+					if (valueDataset.issues) {
+						const pathItem = {
+							type: "object",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of valueDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = valueDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!valueDataset.typed) dataset.typed = false;
+					dataset.value[key] = valueDataset.value;
+				} else if (valueSchema.fallback !== void 0) dataset.value[key] = await /* @__PURE__ */ getFallback(valueSchema);
+				else if (valueSchema.type !== "exact_optional" && valueSchema.type !== "optional" && valueSchema.type !== "nullish") {
+					_addIssue(this, "key", dataset, config$1, {
+						input: void 0,
+						expected: `"${key}"`,
+						path: [{
+							type: "object",
+							origin: "key",
+							input,
+							key,
+							value: value$1
+						}]
+					});
+					if (config$1.abortEarly) break;
+				}
+				if (!dataset.issues || !config$1.abortEarly) {
+					for (const key in input) if (!Object.prototype.hasOwnProperty.call(this.entries, key)) {
+						_addIssue(this, "key", dataset, config$1, {
+							input: key,
+							expected: "never",
+							path: [{
+								type: "object",
+								origin: "key",
+								input,
+								key,
+								value: input[key]
+							}]
+						});
+						break;
+					}
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/strictTuple/strictTuple.ts
+/* @__NO_SIDE_EFFECTS__ */
+function strictTuple(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "strict_tuple",
+		reference: strictTuple,
+		expects: "Array",
+		async: false,
+		items,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				for (let key = 0; key < this.items.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.items[key]["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!(dataset.issues && config$1.abortEarly) && this.items.length < input.length) _addIssue(this, "type", dataset, config$1, {
+					input: input[this.items.length],
+					expected: "never",
+					path: [{
+						type: "array",
+						origin: "value",
+						input,
+						key: this.items.length,
+						value: input[this.items.length]
+					}]
+				});
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/strictTuple/strictTupleAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function strictTupleAsync(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "strict_tuple",
+		reference: strictTupleAsync,
+		expects: "Array",
+		async: true,
+		items,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				const itemDatasets = await Promise.all(this.items.map(async (item, key) => {
+					const value$1 = input[key];
+					return [
+						key,
+						value$1,
+						await item["~run"]({ value: value$1 }, config$1)
+					];
+				}));
+				for (const [key, value$1, itemDataset] of itemDatasets) {
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!(dataset.issues && config$1.abortEarly) && this.items.length < input.length) _addIssue(this, "type", dataset, config$1, {
+					input: input[this.items.length],
+					expected: "never",
+					path: [{
+						type: "array",
+						origin: "value",
+						input,
+						key: this.items.length,
+						value: input[this.items.length]
+					}]
+				});
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/string/string.ts
+/* @__NO_SIDE_EFFECTS__ */
+function string(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "string",
+		reference: string,
+		expects: "string",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "string") dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/symbol/symbol.ts
+/* @__NO_SIDE_EFFECTS__ */
+function symbol(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "symbol",
+		reference: symbol,
+		expects: "symbol",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (typeof dataset.value === "symbol") dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/tuple/tuple.ts
+/* @__NO_SIDE_EFFECTS__ */
+function tuple(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "tuple",
+		reference: tuple,
+		expects: "Array",
+		async: false,
+		items,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				for (let key = 0; key < this.items.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.items[key]["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/tuple/tupleAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function tupleAsync(items, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "tuple",
+		reference: tupleAsync,
+		expects: "Array",
+		async: true,
+		items,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				const itemDatasets = await Promise.all(this.items.map(async (item, key) => {
+					const value$1 = input[key];
+					return [
+						key,
+						value$1,
+						await item["~run"]({ value: value$1 }, config$1)
+					];
+				}));
+				for (const [key, value$1, itemDataset] of itemDatasets) {
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/tupleWithRest/tupleWithRest.ts
+/* @__NO_SIDE_EFFECTS__ */
+function tupleWithRest(items, rest, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "tuple_with_rest",
+		reference: tupleWithRest,
+		expects: "Array",
+		async: false,
+		items,
+		rest,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				for (let key = 0; key < this.items.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.items[key]["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!dataset.issues || !config$1.abortEarly) for (let key = this.items.length; key < input.length; key++) {
+					const value$1 = input[key];
+					const itemDataset = this.rest["~run"]({ value: value$1 }, config$1);
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/tupleWithRest/tupleWithRestAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function tupleWithRestAsync(items, rest, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "tuple_with_rest",
+		reference: tupleWithRestAsync,
+		expects: "Array",
+		async: true,
+		items,
+		rest,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (Array.isArray(input)) {
+				dataset.typed = true;
+				dataset.value = [];
+				const [normalDatasets, restDatasets] = await Promise.all([Promise.all(this.items.map(async (item, key) => {
+					const value$1 = input[key];
+					return [
+						key,
+						value$1,
+						await item["~run"]({ value: value$1 }, config$1)
+					];
+				})), Promise.all(input.slice(this.items.length).map(async (value$1, key) => {
+					return [
+						key + this.items.length,
+						value$1,
+						await this.rest["~run"]({ value: value$1 }, config$1)
+					];
+				}))]);
+				for (const [key, value$1, itemDataset] of normalDatasets) {
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+				if (!dataset.issues || !config$1.abortEarly) for (const [key, value$1, itemDataset] of restDatasets) {
+					if (itemDataset.issues) {
+						const pathItem = {
+							type: "array",
+							origin: "value",
+							input,
+							key,
+							value: value$1
+						};
+						for (const issue of itemDataset.issues) {
+							if (issue.path) issue.path.unshift(pathItem);
+							else issue.path = [pathItem];
+							dataset.issues?.push(issue);
+						}
+						if (!dataset.issues) dataset.issues = itemDataset.issues;
+						if (config$1.abortEarly) {
+							dataset.typed = false;
+							break;
+						}
+					}
+					if (!itemDataset.typed) dataset.typed = false;
+					dataset.value.push(itemDataset.value);
+				}
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/undefined/undefined.ts
+/* @__NO_SIDE_EFFECTS__ */
+function undefined_(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "undefined",
+		reference: undefined_,
+		expects: "undefined",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value === void 0) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/undefinedable/undefinedable.ts
+/* @__NO_SIDE_EFFECTS__ */
+function undefinedable(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "undefinedable",
+		reference: undefinedable,
+		expects: `(${wrapped.expects} | undefined)`,
+		async: false,
+		wrapped,
+		default: default_,
+		"~run"(dataset, config$1) {
+			if (dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/undefinedable/undefinedableAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function undefinedableAsync(wrapped, default_) {
+	return _standardSchema({
+		kind: "schema",
+		type: "undefinedable",
+		reference: undefinedableAsync,
+		expects: `(${wrapped.expects} | undefined)`,
+		async: true,
+		wrapped,
+		default: default_,
+		async "~run"(dataset, config$1) {
+			if (dataset.value === void 0) {
+				if (this.default !== void 0) dataset.value = await /* @__PURE__ */ getDefault(this, dataset, config$1);
+				if (dataset.value === void 0) {
+					dataset.typed = true;
+					return dataset;
+				}
+			}
+			return this.wrapped["~run"](dataset, config$1);
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/union/utils/_subIssues/_subIssues.ts
+/**
+* Returns the sub issues of the provided datasets for the union issue.
+*
+* @param datasets The datasets.
+*
+* @returns The sub issues.
+*
+* @internal
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function _subIssues(datasets) {
+	let issues;
+	if (datasets) for (const dataset of datasets) if (issues) for (const issue of dataset.issues) issues.push(issue);
+	else issues = dataset.issues;
+	return issues;
+}
+
+//#endregion
+//#region src/schemas/union/union.ts
+/* @__NO_SIDE_EFFECTS__ */
+function union(options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "union",
+		reference: union,
+		expects: /* @__PURE__ */ _joinExpects(options.map((option) => option.expects), "|"),
+		async: false,
+		options,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			let validDataset;
+			let typedDatasets;
+			let untypedDatasets;
+			for (const schema of this.options) {
+				const optionDataset = schema["~run"]({ value: dataset.value }, config$1);
+				if (optionDataset.typed) if (optionDataset.issues) if (typedDatasets) typedDatasets.push(optionDataset);
+				else typedDatasets = [optionDataset];
+				else {
+					validDataset = optionDataset;
+					break;
+				}
+				else if (untypedDatasets) untypedDatasets.push(optionDataset);
+				else untypedDatasets = [optionDataset];
+			}
+			if (validDataset) return validDataset;
+			if (typedDatasets) {
+				if (typedDatasets.length === 1) return typedDatasets[0];
+				_addIssue(this, "type", dataset, config$1, { issues: /* @__PURE__ */ _subIssues(typedDatasets) });
+				dataset.typed = true;
+			} else if (untypedDatasets?.length === 1) return untypedDatasets[0];
+			else _addIssue(this, "type", dataset, config$1, { issues: /* @__PURE__ */ _subIssues(untypedDatasets) });
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/union/unionAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function unionAsync(options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "union",
+		reference: unionAsync,
+		expects: /* @__PURE__ */ _joinExpects(options.map((option) => option.expects), "|"),
+		async: true,
+		options,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			let validDataset;
+			let typedDatasets;
+			let untypedDatasets;
+			for (const schema of this.options) {
+				const optionDataset = await schema["~run"]({ value: dataset.value }, config$1);
+				if (optionDataset.typed) if (optionDataset.issues) if (typedDatasets) typedDatasets.push(optionDataset);
+				else typedDatasets = [optionDataset];
+				else {
+					validDataset = optionDataset;
+					break;
+				}
+				else if (untypedDatasets) untypedDatasets.push(optionDataset);
+				else untypedDatasets = [optionDataset];
+			}
+			if (validDataset) return validDataset;
+			if (typedDatasets) {
+				if (typedDatasets.length === 1) return typedDatasets[0];
+				_addIssue(this, "type", dataset, config$1, { issues: /* @__PURE__ */ _subIssues(typedDatasets) });
+				dataset.typed = true;
+			} else if (untypedDatasets?.length === 1) return untypedDatasets[0];
+			else _addIssue(this, "type", dataset, config$1, { issues: /* @__PURE__ */ _subIssues(untypedDatasets) });
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/unknown/unknown.ts
+/**
+* Creates a unknown schema.
+*
+* @returns A unknown schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function unknown() {
+	return _standardSchema({
+		kind: "schema",
+		type: "unknown",
+		reference: unknown,
+		expects: "unknown",
+		async: false,
+		"~run"(dataset) {
+			dataset.typed = true;
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/variant/variant.ts
+/* @__NO_SIDE_EFFECTS__ */
+function variant(key, options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "variant",
+		reference: variant,
+		expects: "Object",
+		async: false,
+		key,
+		options,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				let outputDataset;
+				let maxDiscriminatorPriority = 0;
+				let invalidDiscriminatorKey = this.key;
+				let expectedDiscriminators = [];
+				const parseOptions = (variant$1, allKeys) => {
+					for (const schema of variant$1.options) {
+						if (schema.type === "variant") parseOptions(schema, new Set(allKeys).add(schema.key));
+						else {
+							let keysAreValid = true;
+							let currentPriority = 0;
+							for (const currentKey of allKeys) {
+								const discriminatorSchema = schema.entries[currentKey];
+								if (currentKey in input ? discriminatorSchema["~run"]({
+									typed: false,
+									value: input[currentKey]
+								}, ABORT_EARLY_CONFIG).issues : discriminatorSchema.type !== "exact_optional" && discriminatorSchema.type !== "optional" && discriminatorSchema.type !== "nullish") {
+									keysAreValid = false;
+									if (invalidDiscriminatorKey !== currentKey && (maxDiscriminatorPriority < currentPriority || maxDiscriminatorPriority === currentPriority && currentKey in input && !(invalidDiscriminatorKey in input))) {
+										maxDiscriminatorPriority = currentPriority;
+										invalidDiscriminatorKey = currentKey;
+										expectedDiscriminators = [];
+									}
+									if (invalidDiscriminatorKey === currentKey) expectedDiscriminators.push(schema.entries[currentKey].expects);
+									break;
+								}
+								currentPriority++;
+							}
+							if (keysAreValid) {
+								const optionDataset = schema["~run"]({ value: input }, config$1);
+								if (!outputDataset || !outputDataset.typed && optionDataset.typed) outputDataset = optionDataset;
+							}
+						}
+						if (outputDataset && !outputDataset.issues) break;
+					}
+				};
+				parseOptions(this, new Set([this.key]));
+				if (outputDataset) return outputDataset;
+				_addIssue(this, "type", dataset, config$1, {
+					input: input[invalidDiscriminatorKey],
+					expected: /* @__PURE__ */ _joinExpects(expectedDiscriminators, "|"),
+					path: [{
+						type: "object",
+						origin: "value",
+						input,
+						key: invalidDiscriminatorKey,
+						value: input[invalidDiscriminatorKey]
+					}]
+				});
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/variant/variantAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function variantAsync(key, options, message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "variant",
+		reference: variantAsync,
+		expects: "Object",
+		async: true,
+		key,
+		options,
+		message: message$1,
+		async "~run"(dataset, config$1) {
+			const input = dataset.value;
+			if (input && typeof input === "object") {
+				let outputDataset;
+				let maxDiscriminatorPriority = 0;
+				let invalidDiscriminatorKey = this.key;
+				let expectedDiscriminators = [];
+				const parseOptions = async (variant$1, allKeys) => {
+					for (const schema of variant$1.options) {
+						if (schema.type === "variant") await parseOptions(schema, new Set(allKeys).add(schema.key));
+						else {
+							let keysAreValid = true;
+							let currentPriority = 0;
+							for (const currentKey of allKeys) {
+								const discriminatorSchema = schema.entries[currentKey];
+								if (currentKey in input ? (await discriminatorSchema["~run"]({
+									typed: false,
+									value: input[currentKey]
+								}, ABORT_EARLY_CONFIG)).issues : discriminatorSchema.type !== "exact_optional" && discriminatorSchema.type !== "optional" && discriminatorSchema.type !== "nullish") {
+									keysAreValid = false;
+									if (invalidDiscriminatorKey !== currentKey && (maxDiscriminatorPriority < currentPriority || maxDiscriminatorPriority === currentPriority && currentKey in input && !(invalidDiscriminatorKey in input))) {
+										maxDiscriminatorPriority = currentPriority;
+										invalidDiscriminatorKey = currentKey;
+										expectedDiscriminators = [];
+									}
+									if (invalidDiscriminatorKey === currentKey) expectedDiscriminators.push(schema.entries[currentKey].expects);
+									break;
+								}
+								currentPriority++;
+							}
+							if (keysAreValid) {
+								const optionDataset = await schema["~run"]({ value: input }, config$1);
+								if (!outputDataset || !outputDataset.typed && optionDataset.typed) outputDataset = optionDataset;
+							}
+						}
+						if (outputDataset && !outputDataset.issues) break;
+					}
+				};
+				await parseOptions(this, new Set([this.key]));
+				if (outputDataset) return outputDataset;
+				_addIssue(this, "type", dataset, config$1, {
+					input: input[invalidDiscriminatorKey],
+					expected: /* @__PURE__ */ _joinExpects(expectedDiscriminators, "|"),
+					path: [{
+						type: "object",
+						origin: "value",
+						input,
+						key: invalidDiscriminatorKey,
+						value: input[invalidDiscriminatorKey]
+					}]
+				});
+			} else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/schemas/void/void.ts
+/* @__NO_SIDE_EFFECTS__ */
+function void_(message$1) {
+	return _standardSchema({
+		kind: "schema",
+		type: "void",
+		reference: void_,
+		expects: "void",
+		async: false,
+		message: message$1,
+		"~run"(dataset, config$1) {
+			if (dataset.value === void 0) dataset.typed = true;
+			else _addIssue(this, "type", dataset, config$1);
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/keyof/keyof.ts
+/* @__NO_SIDE_EFFECTS__ */
+function keyof(schema, message$1) {
+	return /* @__PURE__ */ picklist(Object.keys(schema.entries), message$1);
+}
+
+//#endregion
+//#region src/methods/message/message.ts
+/**
+* Changes the local message configuration of a schema.
+*
+* @param schema The schema to configure.
+* @param message_ The error message.
+*
+* @returns The configured schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function message(schema, message_) {
+	return _standardSchema({
+		...schema,
+		"~run"(dataset, config$1) {
+			return schema["~run"](dataset, {
+				...config$1,
+				message: message_
+			});
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/omit/omit.ts
+/**
+* Creates a modified copy of an object schema that does not contain the
+* selected entries.
+*
+* @param schema The schema to omit from.
+* @param keys The selected entries.
+*
+* @returns An object schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function dist_omit(schema, keys) {
+	const entries$1 = { ...schema.entries };
+	for (const key of keys) delete entries$1[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/parse/parse.ts
+/**
+* Parses an unknown input based on a schema.
+*
+* @param schema The schema to be used.
+* @param input The input to be parsed.
+* @param config The parse configuration.
+*
+* @returns The parsed input.
+*/
+function valibot_dist_parse(schema, input, config$1) {
+	const dataset = schema["~run"]({ value: input }, /* @__PURE__ */ getGlobalConfig(config$1));
+	if (dataset.issues) throw new ValiError(dataset.issues);
+	return dataset.value;
+}
+
+//#endregion
+//#region src/methods/parse/parseAsync.ts
+/**
+* Parses an unknown input based on a schema.
+*
+* @param schema The schema to be used.
+* @param input The input to be parsed.
+* @param config The parse configuration.
+*
+* @returns The parsed input.
+*/
+async function parseAsync(schema, input, config$1) {
+	const dataset = await schema["~run"]({ value: input }, /* @__PURE__ */ getGlobalConfig(config$1));
+	if (dataset.issues) throw new ValiError(dataset.issues);
+	return dataset.value;
+}
+
+//#endregion
+//#region src/methods/parser/parser.ts
+/* @__NO_SIDE_EFFECTS__ */
+function parser(schema, config$1) {
+	const func = (input) => valibot_dist_parse(schema, input, config$1);
+	func.schema = schema;
+	func.config = config$1;
+	return func;
+}
+
+//#endregion
+//#region src/methods/parser/parserAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function parserAsync(schema, config$1) {
+	const func = (input) => parseAsync(schema, input, config$1);
+	func.schema = schema;
+	func.config = config$1;
+	return func;
+}
+
+//#endregion
+//#region src/methods/partial/partial.ts
+/* @__NO_SIDE_EFFECTS__ */
+function partial(schema, keys) {
+	const entries$1 = {};
+	for (const key in schema.entries) entries$1[key] = !keys || keys.includes(key) ? /* @__PURE__ */ optional(schema.entries[key]) : schema.entries[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/partial/partialAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function partialAsync(schema, keys) {
+	const entries$1 = {};
+	for (const key in schema.entries) entries$1[key] = !keys || keys.includes(key) ? /* @__PURE__ */ optionalAsync(schema.entries[key]) : schema.entries[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/pick/pick.ts
+/**
+* Creates a modified copy of an object schema that contains only the selected
+* entries.
+*
+* @param schema The schema to pick from.
+* @param keys The selected entries.
+*
+* @returns An object schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function pick(schema, keys) {
+	const entries$1 = {};
+	for (const key of keys) entries$1[key] = schema.entries[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/pipe/pipe.ts
+/* @__NO_SIDE_EFFECTS__ */
+function pipe(...pipe$1) {
+	return _standardSchema({
+		...pipe$1[0],
+		pipe: pipe$1,
+		"~run"(dataset, config$1) {
+			for (const item of pipe$1) if (item.kind !== "metadata") {
+				if (dataset.issues && (item.kind === "schema" || item.kind === "transformation")) {
+					dataset.typed = false;
+					break;
+				}
+				if (!dataset.issues || !config$1.abortEarly && !config$1.abortPipeEarly) dataset = item["~run"](dataset, config$1);
+			}
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/pipe/pipeAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function pipeAsync(...pipe$1) {
+	return _standardSchema({
+		...pipe$1[0],
+		pipe: pipe$1,
+		async: true,
+		async "~run"(dataset, config$1) {
+			for (const item of pipe$1) if (item.kind !== "metadata") {
+				if (dataset.issues && (item.kind === "schema" || item.kind === "transformation")) {
+					dataset.typed = false;
+					break;
+				}
+				if (!dataset.issues || !config$1.abortEarly && !config$1.abortPipeEarly) dataset = await item["~run"](dataset, config$1);
+			}
+			return dataset;
+		}
+	});
+}
+
+//#endregion
+//#region src/methods/required/required.ts
+/* @__NO_SIDE_EFFECTS__ */
+function required(schema, arg2, arg3) {
+	const keys = Array.isArray(arg2) ? arg2 : void 0;
+	const message$1 = Array.isArray(arg2) ? arg3 : arg2;
+	const entries$1 = {};
+	for (const key in schema.entries) entries$1[key] = !keys || keys.includes(key) ? /* @__PURE__ */ nonOptional(schema.entries[key], message$1) : schema.entries[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/required/requiredAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function requiredAsync(schema, arg2, arg3) {
+	const keys = Array.isArray(arg2) ? arg2 : void 0;
+	const message$1 = Array.isArray(arg2) ? arg3 : arg2;
+	const entries$1 = {};
+	for (const key in schema.entries) entries$1[key] = !keys || keys.includes(key) ? /* @__PURE__ */ nonOptionalAsync(schema.entries[key], message$1) : schema.entries[key];
+	return _standardSchema({
+		...schema,
+		entries: entries$1
+	});
+}
+
+//#endregion
+//#region src/methods/safeParse/safeParse.ts
+/**
+* Parses an unknown input based on a schema.
+*
+* @param schema The schema to be used.
+* @param input The input to be parsed.
+* @param config The parse configuration.
+*
+* @returns The parse result.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function safeParse(schema, input, config$1) {
+	const dataset = schema["~run"]({ value: input }, /* @__PURE__ */ getGlobalConfig(config$1));
+	return {
+		typed: dataset.typed,
+		success: !dataset.issues,
+		output: dataset.value,
+		issues: dataset.issues
+	};
+}
+
+//#endregion
+//#region src/methods/safeParse/safeParseAsync.ts
+/**
+* Parses an unknown input based on a schema.
+*
+* @param schema The schema to be used.
+* @param input The input to be parsed.
+* @param config The parse configuration.
+*
+* @returns The parse result.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+async function safeParseAsync(schema, input, config$1) {
+	const dataset = await schema["~run"]({ value: input }, /* @__PURE__ */ getGlobalConfig(config$1));
+	return {
+		typed: dataset.typed,
+		success: !dataset.issues,
+		output: dataset.value,
+		issues: dataset.issues
+	};
+}
+
+//#endregion
+//#region src/methods/safeParser/safeParser.ts
+/* @__NO_SIDE_EFFECTS__ */
+function safeParser(schema, config$1) {
+	const func = (input) => /* @__PURE__ */ safeParse(schema, input, config$1);
+	func.schema = schema;
+	func.config = config$1;
+	return func;
+}
+
+//#endregion
+//#region src/methods/safeParser/safeParserAsync.ts
+/* @__NO_SIDE_EFFECTS__ */
+function safeParserAsync(schema, config$1) {
+	const func = (input) => /* @__PURE__ */ safeParseAsync(schema, input, config$1);
+	func.schema = schema;
+	func.config = config$1;
+	return func;
+}
+
+//#endregion
+//#region src/methods/summarize/summarize.ts
+/**
+* Summarize the error messages of issues in a pretty-printable multi-line string.
+*
+* @param issues The list of issues.
+*
+* @returns A summary of the issues.
+*
+* @beta
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function summarize(issues) {
+	let summary = "";
+	for (const issue of issues) {
+		if (summary) summary += "\n";
+		summary += `× ${issue.message}`;
+		const dotPath = /* @__PURE__ */ getDotPath(issue);
+		if (dotPath) summary += `\n  → at ${dotPath}`;
+	}
+	return summary;
+}
+
+//#endregion
+//#region src/methods/unwrap/unwrap.ts
+/**
+* Unwraps the wrapped schema.
+*
+* @param schema The schema to be unwrapped.
+*
+* @returns The unwrapped schema.
+*/
+/* @__NO_SIDE_EFFECTS__ */
+function unwrap(schema) {
+	return schema.wrapped;
+}
+
+//#endregion
+
 ;// CONCATENATED MODULE: external "node:child_process"
 const external_node_child_process_namespaceObject = require("node:child_process");
 ;// CONCATENATED MODULE: external "node:path"
@@ -74889,7 +82523,7 @@ var external_node_stream_ = __nccwpck_require__(7075);
 
 
 
-/** @returns stdout as bytes. @throws Problem with git's own words. */
+/** Runs git. @returns stdout as bytes. @throws Problem with git's own message */
 function git(repo, args, options = {}) {
     return new Promise((resolve, reject) => {
         (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
@@ -74904,24 +82538,24 @@ function git(repo, args, options = {}) {
         });
     });
 }
-/** The stdout of a git command as a stream that fails when git does. */
+/** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
 function gitStream(repo, args) {
     const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     const out = new external_node_stream_.PassThrough();
-    let said = '';
+    let stderr = '';
     child.stderr.on('data', (chunk) => {
-        said = (said + chunk.toString()).slice(-4000);
+        stderr = (stderr + chunk.toString()).slice(-4000);
     });
-    // The end of its output is the end of the stream only once git has said that all is well.
+    // The stream must not end before git's exit status is known, or a cut output would look complete.
     child.stdout.pipe(out, { end: false });
     child.on('error', (error) => out.destroy(error));
     child.on('close', (code) => {
         if (code === 0)
             out.end();
         else
-            out.destroy(new Problem(`git failed in ${repo.directory}: ${said.trim() || `exit ${code}`}`));
+            out.destroy(new Problem(`git failed in ${repo.directory}: ${stderr.trim() || `exit ${code}`}`));
     });
-    // Nobody reads on: git must not wait for ever to be read.
+    // If the reader stops early, git would wait forever to write.
     out.on('close', () => child.kill());
     return out;
 }
@@ -74935,8 +82569,8 @@ async function hasCommit(repo, commit) {
     }
 }
 /**
- * Makes sure the checkout holds the commit, fetching just it when it does not.
- * @param refs tried in turn after the commit itself, such as refs/pull/12/head
+ * Makes sure that the checkout has the commit. If it does not, only this commit is fetched.
+ * @param refs to fetch in turn if the commit itself cannot be fetched, such as refs/pull/12/head
  * @throws Problem that says what to change in the workflow
  */
 async function ensureCommit(repo, commit, refs) {
@@ -74962,7 +82596,7 @@ async function ensureCommit(repo, commit, refs) {
     }
     throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
 }
-/** Environment that lets git fetch with the token, so that the token is not in an argument list. */
+/** Environment variables that give git the token. In an argument, other processes could see it. */
 function fetchEnvironment({ token }) {
     if (token === '')
         return {};
@@ -74972,13 +82606,12 @@ function fetchEnvironment({ token }) {
         GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
     };
 }
-// A place of our own for what the remote has now: nothing of the checkout's own branches and tags is changed, and what the
-// remote no longer has goes.
+// Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
 const REMOTE_REFS = 'refs/slurm-chain';
 /**
- * Brings every branch and tag of the remote here as it is now, with their whole history, whatever the checkout was made with.
- * @param pullRequests whose heads are brought too, where the remote has them
- * @throws Problem when the remote cannot be reached
+ * Fetches every branch and tag of the remote with its whole history, even if the checkout is shallow.
+ * @param pullRequests whose heads are fetched too, if the remote still has them
+ * @throws Problem if the remote cannot be reached
  */
 async function ensureHistory(repo, pullRequests = []) {
     const environment = fetchEnvironment(repo);
@@ -74986,19 +82619,23 @@ async function ensureHistory(repo, pullRequests = []) {
     const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
     if (pullRequests.length > 0) {
         const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
-        const there = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
-        refspecs.push(...pullRequests.filter((number) => there.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
+        const existing = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
+        refspecs.push(...pullRequests.filter((number) => existing.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
     }
     await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
 }
+/** Finds what contains the commit, among the refs that ensureHistory fetched. */
 async function holdersOf(repo, commit) {
     const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
     const under = (kind) => refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
     return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
 }
-/** The commits a branch of the remote leads to, or the one a tag stands for; none when there is no such name; after ensureHistory. */
+/**
+ * All commits of a branch, or the one commit of a tag, among the refs that ensureHistory fetched. If both have the name, the tag
+ * counts. Empty if neither exists.
+ */
 async function commitsOf(repo, name) {
-    // Only what git takes for a name of a ref (git-check-ref-format(1)); never an option or an expression.
+    // A plain name of a ref (git-check-ref-format(1)), so that git cannot take it for an option or an expression.
     if (!/^[A-Za-z0-9][\w./-]*$/.test(name) || name.includes('..'))
         return new Set();
     for (const [ref, how] of [
@@ -75015,7 +82652,7 @@ async function commitsOf(repo, name) {
     }
     return new Set();
 }
-/** First line of the commit's message. */
+/** The first line of the commit message. */
 async function subjectOf(repo, commit) {
     return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
 }
@@ -75028,8 +82665,8 @@ async function entriesAt(repo, commit) {
         .map((line) => ({ mode: line.slice(0, 6), path: line.slice(line.indexOf('\t') + 1) }));
 }
 /**
- * A path inside the repository in its one spelling.
- * @throws Problem for one that is absolute or leads out of it.
+ * Normalizes a path inside the repository.
+ * @throws Problem if the path is absolute or leads out of the repository
  */
 function repoPath(path) {
     const normal = external_node_path_namespaceObject.posix.normalize(path.trim());
@@ -75040,7 +82677,7 @@ function repoPath(path) {
 }
 /**
  * The text of a file at a commit.
- * @throws Problem when it is not there, or is a link or a folder.
+ * @throws Problem if the path does not exist or is a link or a folder
  */
 async function fileAt(repo, commit, path) {
     const normal = repoPath(path);
@@ -75049,23 +82686,258 @@ async function fileAt(repo, commit, path) {
     if (entry === undefined)
         throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
     if (entry.startsWith('120000')) {
-        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, name the file itself`);
+        throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, so name the file itself`);
     }
     if (!entry.startsWith('100'))
-        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}`);
+        throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}; name a file`);
     return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
 }
-/** fileAt, or undefined when there is no such file. */
+/** The text of a file at a commit; undefined if the path does not exist. @throws Problem if it is a link or a folder */
 async function optionalFileAt(repo, commit, path) {
     const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
     return listing.length === 0 ? undefined : fileAt(repo, commit, path);
 }
 
-;// CONCATENATED MODULE: ./lib/experiment/slurm-options.js
+;// CONCATENATED MODULE: ./lib/experiment/reader.js
+
+
+
+
+
 /**
- * The long options of sbatch that an experiment may set under `slurm:` (sbatch(1); src/common/slurm_opt.c of Slurm 22.05 to
- * 26.11 has them all). Written with `-` or `_`.
+ * Reads yaml mappings by a schema. The first layer that has a value wins; sections merge key by key. `null` counts as not
+ * given. Aliases and merge keys are followed.
+ *
+ * The schema decides how a scalar is read. Where it asks for text, the value is what the file spells (`007`, `1e-10`,
+ * `02:00:00`). Where it asks for a list, one value counts as a list of one.
+ *
+ * @param schema a valibot object. Its messages complete "it must be"; without one, `expected` of the metadata does (see must in
+ *   values.ts). Messages of a map's key and of v.rawCheck are whole sentences.
+ * @throws Problem with file, line and column for the first thing that does not fit
  */
+function readLayers(schema, layers) {
+    const spots = new Map();
+    const roots = layers.map(({ source, map }) => ({ node: map, source, place: undefined, keyPlace: undefined }));
+    const data = dataOf(schema, roots, { keys: [], path: '' }, spots);
+    const result = safeParse(schema, data, { message: '' });
+    // The cast adds `readonly` only.
+    if (result.success)
+        return result.output;
+    const [issue = result.issues[0]] = missingLast(result.issues);
+    throw problemOf(innermost(issue, spots), spots, layers[0].source.file);
+}
+/** The value of a top-level key in the first layer that gives it; undefined if no layer does. */
+function findKey(layers, key) {
+    for (const { source, map } of layers) {
+        const found = entriesOf({ node: map, source }).get(key);
+        if (found !== undefined && !isNull(found.node))
+            return found;
+    }
+    return undefined;
+}
+/** Stands for a value of a kind that the schema does not take, such as a list where text is due. */
+const WRONG_KIND = Symbol('a value of another kind');
+/** @param layers one value from each layer that gives one, the first layer first */
+function dataOf(schema, layers, at, spots) {
+    const [first] = layers;
+    // Of several schemas for one value, such as an optional one and what it wraps, the innermost is set last and stays.
+    spots.set(spotKey(at.keys), { schema, path: at.path, found: first });
+    // A pipe has the fields of its first schema, so this sees through pipes.
+    const known = schema;
+    switch (known.type) {
+        case 'object':
+        case 'strict_object':
+        case 'map': {
+            const other = layers.find(({ node }) => !(0,dist/* isMap */.jh)(node));
+            if (other !== undefined) {
+                spots.set(spotKey(at.keys), { schema, path: at.path, found: other });
+                return WRONG_KIND;
+            }
+            return known.type === 'map' ? mapOf(known, layers, at, spots) : objectOf(known, layers, at, spots);
+        }
+        case 'optional':
+        case 'nullable':
+            if (first === undefined)
+                return undefined;
+            return isNull(first.node) ? null : dataOf(known.wrapped, layers, at, spots);
+        case 'union': {
+            if (first === undefined)
+                return undefined;
+            const option = known.options.find((one) => takes(one, first.node));
+            return option === undefined ? scalarOf(first.node) : dataOf(option, layers, at, spots);
+        }
+        case 'array':
+            return first === undefined ? undefined : arrayOf(known, first, at, spots);
+        case 'string':
+            return first === undefined ? undefined : reader_textOf(first.node);
+        case 'number':
+        case 'boolean':
+        case 'picklist':
+            return first === undefined ? undefined : scalarOf(first.node);
+        case 'unknown':
+            return first?.node;
+        default:
+            throw new TypeError(`the reader does not know this kind of schema: ${JSON.stringify(known)}`);
+    }
+}
+function objectOf({ type, entries }, layers, at, spots) {
+    const given = entriesOfAll(layers);
+    const data = [];
+    for (const [key, schema] of Object.entries(entries)) {
+        const values = (given.get(key) ?? []).filter(({ node }) => !isNull(node));
+        const value = dataOf(schema, values, below(at, key), spots);
+        if (value !== undefined)
+            data.push([key, value]);
+    }
+    if (type === 'strict_object') {
+        for (const [key, values] of given) {
+            if (!Object.hasOwn(entries, key))
+                data.push([key, dataOf(unknown(), values, below(at, key), spots)]);
+        }
+    }
+    return Object.fromEntries(data);
+}
+function mapOf({ value }, layers, at, spots) {
+    const data = new Map();
+    for (const [key, values] of entriesOfAll(layers)) {
+        const given = values.filter(({ node }) => !isNull(node));
+        data.set(key, dataOf(value, given.length > 0 ? given : values, below(at, key), spots));
+    }
+    return data;
+}
+function arrayOf({ item }, found, at, spots) {
+    if ((0,dist/* isScalar */.jn)(found.node))
+        return [dataOf(item, [found], { keys: [...at.keys, 0], path: at.path }, spots)];
+    if (!(0,dist/* isSeq */.oP)(found.node))
+        return WRONG_KIND;
+    return found.node.items.map((one, index) => {
+        const node = resolved(found.source, one) ?? new dist/* Scalar */.X5(null);
+        const value = { ...found, node, place: placeOf(found.source, node) };
+        return dataOf(item, [value], { keys: [...at.keys, index], path: `${at.path}[${index}]` }, spots);
+    });
+}
+/** Is this the option of a union for such a node? */
+function takes(option, node) {
+    if ((0,dist/* isMap */.jh)(node))
+        return option.type === 'strict_object' || option.type === 'map';
+    if ((0,dist/* isSeq */.oP)(node))
+        return option.type === 'array';
+    const value = scalarOf(node);
+    if (option.type === 'picklist')
+        return typeof value === 'string' && option.options.includes(value);
+    return option.type === 'string' || option.type === typeof value;
+}
+function scalarOf(node) {
+    return (0,dist/* isScalar */.jn)(node) ? node.value : WRONG_KIND;
+}
+/** A scalar as it is spelled, without quotes. */
+function reader_textOf(node) {
+    if (!(0,dist/* isScalar */.jn)(node) || node.value === null || typeof node.value === 'string')
+        return scalarOf(node);
+    return node.source ?? String(node.value);
+}
+/** Every key of a mapping with its value. */
+function entriesOf({ node, source }) {
+    const entries = new Map();
+    if (!(0,dist/* isMap */.jh)(node))
+        return entries;
+    for (const pair of pairsOf(source, node)) {
+        const key = keyText(pair);
+        if (entries.has(key))
+            continue;
+        const value = resolved(source, pair.value) ?? new dist/* Scalar */.X5(null);
+        const keyPlace = placeOf(source, pair.key);
+        entries.set(key, { source, node: value, place: placeOf(source, value), keyPlace });
+    }
+    return entries;
+}
+/** Every key of several mappings, with its value from each mapping that has it. */
+function entriesOfAll(layers) {
+    const all = new Map();
+    for (const layer of layers) {
+        for (const [key, found] of entriesOf(layer))
+            all.set(key, [...(all.get(key) ?? []), found]);
+    }
+    return all;
+}
+function isNull(node) {
+    return (0,dist/* isScalar */.jn)(node) && node.value === null;
+}
+function below(at, key) {
+    return { keys: [...at.keys, key], path: at.path === '' ? key : `${at.path}.${key}` };
+}
+function spotKey(keys) {
+    return JSON.stringify(keys);
+}
+/** valibot reports a key that is missing, and one that is not known, as a fault of the object's key. */
+function isObjectKey(issue) {
+    return (issue.type === 'object' || issue.type === 'strict_object') && issue.path?.at(-1)?.origin === 'key';
+}
+function isMissing(issue) {
+    return isObjectKey(issue) && issue.expected !== 'never';
+}
+/** A key that is missing may be there under a wrong name, so a wrong name is the better thing to report. */
+function missingLast(issues) {
+    return issues.toSorted((a, b) => Number(isMissing(a)) - Number(isMissing(b)));
+}
+/** If no option of a union fits, valibot lists what is wrong with each. This is the fault inside the option that was read. */
+function innermost(issue, spots) {
+    for (const sub of missingLast(issue.issues ?? [])) {
+        if (sub.path === undefined)
+            continue;
+        const [first, ...others] = [...(issue.path ?? []), ...sub.path];
+        if (first !== undefined && spots.has(spotKey([first, ...others].map(({ key }) => key)))) {
+            return innermost({ ...sub, path: [first, ...others] }, spots);
+        }
+    }
+    return issue;
+}
+function problemOf(issue, spots, file) {
+    const keys = (issue.path ?? []).map(({ key }) => key);
+    const spot = spots.get(spotKey(keys));
+    const parent = spots.get(spotKey(keys.slice(0, -1)));
+    if (isMissing(issue) && parent !== undefined)
+        return missing(issue, String(keys.at(-1)), parent, file);
+    if (spot?.found === undefined)
+        throw new TypeError(`valibot reports an issue at an unknown path: ${issue.message}`);
+    const { path, found, schema } = spot;
+    if (isObjectKey(issue) && parent !== undefined) {
+        const { entries } = parent.schema;
+        return problemAt(found, found.keyPlace, unknownKey(String(keys.at(-1)), parent.path, Object.keys(entries)));
+    }
+    const isSentence = issue.path?.at(-1)?.origin === 'key' || issue.type === 'raw_check';
+    if (isSentence)
+        return problemAt(found, found.keyPlace, issue.message);
+    if (issue.type === 'strict_object' || issue.type === 'map')
+        return problemAt(found, found.place, `${path} must hold keys and values`);
+    const shown = (0,dist/* isScalar */.jn)(found.node) ? (found.node.source ?? String(found.node.value)) : (0,dist/* isMap */.jh)(found.node) ? 'a mapping' : 'a list';
+    return problemAt(found, found.place, `${path} is ${JSON.stringify(shown)}; it must be ${issue.message || expectedOf(schema)}`);
+}
+function problemAt(found, place, message) {
+    return place ? new Problem(message, place) : new Problem(`${found.source.file} with the overrides: ${message}`);
+}
+/** `unknown key 'partiton' under slurm; did you mean 'partition'?` @param section empty for the top level of the file */
+function unknownKey(key, section, known) {
+    const where = section === '' ? 'at the top level' : `under ${section}`;
+    return `unknown key '${key}' ${where}${didYouMean(key, known) || `; it takes ${[...known].join(', ')}`}`;
+}
+function missing(issue, key, parent, file) {
+    const { entries } = parent.schema;
+    const schema = entries[key] ?? unknown();
+    const { whenMissing } = getMetadata(schema);
+    const advice = whenMissing?.(issue.path?.at(-1)?.input) ?? getDescription(schema) ?? '';
+    const name = parent.path === '' ? `${key}: key` : `${parent.path}.${key}`;
+    const place = parent.found?.keyPlace;
+    return new Problem(`${place ? '' : `${file}: `}there is no ${name}. ${advice}`, place);
+}
+/** What a value must be, from the schema's metadata; it completes "it must be". */
+function expectedOf(schema) {
+    const { expected } = getMetadata(schema);
+    return typeof expected === 'string' ? expected : 'something else';
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/slurm-options.js
+/** The long options of sbatch that `slurm:` takes (sbatch(1); all are in src/common/slurm_opt.c of Slurm 22.05 to 26.11). */
 const SLURM_OPTIONS = new Set(`account acctg-freq batch bb bbf begin comment consolidate-segments constraint container container-id contiguous core-spec
   cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot distribution exclude exclusive extra
   extra-node-info gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint job-name licenses
@@ -75074,36 +82946,90 @@ const SLURM_OPTIONS = new Set(`account acctg-freq batch bb bbf begin comment con
   partition power prefer priority profile propagate qos reboot requeue reservation segment sockets-per-node spread-job
   spread-segments stepmgr switches tasks-per-node thread-spec threads-per-core time time-min tmp tres-bind tres-per-task
   use-min-nodes wait-all-nodes wckey`.split(/\s+/));
-/** Options the launcher sets itself or that would break the chain, and what to use instead. */
+/** Options that Slurm Chain sets itself or that would break a chain: why, and what to use instead. */
 const RESERVED_OPTIONS = new Map([
-    ['array', 'the cells come from the ^ lists of the experiment, and max_concurrent_jobs is the throttle'],
-    ['dependency', 'the chain sets it'],
-    ['export', 'everything is exported; use env: for variables of your own'],
+    ['array', 'the cells come from the ^ lists of the experiment; use max_concurrent_jobs for the throttle'],
+    ['dependency', 'Slurm Chain lets each job of the chain depend on the one before it'],
+    ['export', 'jobs get the whole environment; use env: for variables of your own'],
     ['export-file', 'use env: for variables of your own'],
-    ['get-user-env', 'it makes jobs held where the login profile is slow; put what the job needs into setup:'],
+    ['get-user-env', 'if the login profile is slow, Slurm holds the job; put what the job needs into setup:'],
     ['wrap', 'use run: for the command'],
-    ['parsable', 'the launcher reads the job id itself'],
-    ['hold', 'the launcher holds and releases the first step itself'],
-    ['test-only', 'use the plan command'],
-    ['wait', 'a chain may take weeks'],
-    ['clusters', 'multi-cluster submission is not supported; name the login node of that cluster under clusters:'],
-    ['signal', 'use chain.warn_before'],
-    ['output', 'logs are in logs/ of the experiment'],
-    ['error', 'logs are in logs/ of the experiment'],
-    ['input', 'a batch job has no input'],
-    ['open-mode', 'logs are always appended to'],
-    ['chdir', "a job starts in the experiment's own copy of the code"],
-    ['kill-on-invalid-dep', 'the chain waits with afterany, which is never invalid'],
-    ['uid', 'jobs belong to the account that logs in'],
-    ['gid', 'jobs belong to the account that logs in'],
-    ['ignore-pbs', 'there is no #PBS line to ignore'],
-    ['quiet', 'the launcher reads what sbatch says'],
-    ['verbose', 'the launcher reads what sbatch says'],
-    ['help', 'it submits nothing'],
-    ['usage', 'it submits nothing'],
-    ['version', 'it submits nothing'],
+    ['parsable', 'Slurm Chain sets it to read the job id'],
+    ['hold', 'Slurm Chain submits every job held and releases it once the whole chain is in the queue'],
+    ['test-only', 'use the command plan'],
+    ['wait', 'sbatch would wait for the job, and a chain may take weeks; use the input wait of the action'],
+    [
+        'clusters',
+        'Slurm Chain does not submit to another cluster from here; add that cluster with its login node to clusters: of .github/slurm-chain.yml',
+    ],
+    ['signal', 'use chain.warn_before and chain.warn_signal'],
+    ['output', 'logs go to logs/ in the directory of the experiment'],
+    ['error', 'logs go to logs/ in the directory of the experiment'],
+    ['input', 'the job gets no input'],
+    ['open-mode', 'logs are always appended to, so that a requeue keeps them'],
+    ['chdir', "a job starts in the experiment's own copy of the code; use cd in setup:"],
+    ['kill-on-invalid-dep', 'jobs depend on each other with afterany, which never becomes invalid'],
+    ['uid', 'jobs belong to the account that logs in; use user in .github/slurm-chain.yml'],
+    ['gid', 'jobs belong to the account that logs in; use user in .github/slurm-chain.yml'],
+    ['ignore-pbs', 'the batch script has no #PBS lines'],
+    ['quiet', 'Slurm Chain reads the output of sbatch'],
+    ['verbose', 'Slurm Chain reads the output of sbatch'],
+    ['help', 'it prints a text and submits nothing'],
+    ['usage', 'it prints a text and submits nothing'],
+    ['version', 'it prints a text and submits nothing'],
     ['het-group', 'heterogeneous jobs are not supported'],
 ]);
+
+;// CONCATENATED MODULE: ./lib/experiment/values.js
+// The kinds of values in our yaml files. settings.ts and repo-config.ts describe their keys with them.
+
+/** Says what a value must be. Errors ("it must be …") and the reference pages (column "value") show it. */
+function must(expected) {
+    return metadata({ expected });
+}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
+const CONTROL = /[\u0000-\u001f\u007f]/;
+/** One line of text, without white space around it. A number is text as it is spelled. */
+const word = pipe(string(), must('one line of text'), trim(), nonEmpty(), check((text) => !CONTROL.test(text)));
+/** One or more lines for bash. */
+const command = pipe(string(), must('a shell command'), check((text) => text.trim() !== ''), check((text) => !text.includes('\0'), 'a shell command without a NUL character'), check((text) => !text.includes('\r'), 'a shell command with Unix line ends (\\n, not \\r\\n)'));
+/** Several values; the reader takes a single one as a list of one. */
+function list(item, expected) {
+    return pipe(array(item), must(expected));
+}
+function whole(least, most) {
+    return pipe(number(), must(most === Number.MAX_SAFE_INTEGER ? `a whole number, at least ${least}` : `a whole number from ${least} to ${most}`), integer(), minValue(least), maxValue(most));
+}
+function oneOf(...choices) {
+    return pipe(picklist(choices), must(`one of ${choices.join(', ')}`));
+}
+const trueOrFalse = pipe(dist_boolean(), must('true or false'));
+const ON_CLUSTER = /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/;
+/** Is the path absolute, or does it start with ~/ or $NAME? expand_path in src/runtime/frame.sh expands such a start. */
+function startsOnCluster(path) {
+    return ON_CLUSTER.test(path);
+}
+/** A directory on the cluster, as it is written, without slashes at its end. */
+const clusterPath = pipe(word, must('an absolute path on the cluster, or one that starts with ~/ or $NAME/ (which the cluster expands)'), regex(ON_CLUSTER), check((path) => !path.split('/').includes('..'), 'a path without ..'), check((path) => !path.includes('\\'), 'a path without a backslash'), transform((path) => path.replace(/(.)\/+$/, '$1')));
+/** A section whose keys we know. Its keys come out in camelCase. */
+function section(entries) {
+    return pipe(strictObject(entries), transform((values) => camelKeys(values)));
+}
+/** A section whose keys the user chooses, in document order. A key whose value is null counts as not given. */
+function mapping(key, value) {
+    return pipe(map(key, nullable(value)), transform((all) => {
+        const given = new Map();
+        for (const [name, one] of all)
+            if (one !== null)
+                given.set(name, one);
+        return given;
+    }));
+}
+/** n_jobs → nJobs. */
+function camelKeys(values) {
+    const entries = Object.entries(values).map(([key, value]) => [key.replace(/_(.)/g, (_, letter) => letter.toUpperCase()), value]);
+    return Object.fromEntries(entries);
+}
 
 ;// CONCATENATED MODULE: ./lib/experiment/settings.js
 
@@ -75111,284 +83037,120 @@ const RESERVED_OPTIONS = new Map([
 
 
 
-// More steps than anyone has waited for; a typo such as 1e9 is not a chain.
-const MOST_STEPS = 1000;
-// Longer than any time limit: what is asked for must fit Slurm's --signal, which takes 16 bits (sbatch(1)).
+
+// More jobs than anyone waits for; a typo such as 1e9 is not a chain.
+const MOST_JOBS = 1000;
+// sbatch's --signal takes 16 bits (sbatch(1)). No time limit is shorter than the longest warning by accident.
 const LONGEST_WARNING = 65535;
+/** The name of an sbatch option, written with - or _. */
+const optionName = pipe(string(), check((key) => !RESERVED_OPTIONS.has(hyphenated(key)), ({ input }) => `slurm.${input} cannot be set: ${RESERVED_OPTIONS.get(hyphenated(input))}`), check((key) => RESERVED_OPTIONS.has(hyphenated(key)) || SLURM_OPTIONS.has(hyphenated(key)), ({ input }) => `unknown key '${input}' under slurm${didYouMean(hyphenated(input), SLURM_OPTIONS) || '; it takes the long options of sbatch'}`));
+const slurm = pipe(mapping(optionName, pipe(union([dist_boolean(), word]), must('one line of text, or true for an option without a value'))), rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed)
+        return;
+    const seen = new Set();
+    for (const [key, value] of dataset.value) {
+        if (seen.has(hyphenated(key))) {
+            const message = `slurm.${key} is given twice, once with - and once with _; keep one of them`;
+            addIssue({ message, path: [{ type: 'map', origin: 'key', input: dataset.value, key, value }] });
+        }
+        seen.add(hyphenated(key));
+    }
+}), transform((options) => {
+    const given = new Map();
+    for (const [key, value] of options)
+        if (value !== false)
+            given.set(hyphenated(key), value);
+    return given;
+}));
+function hyphenated(key) {
+    return key.replaceAll('_', '-');
+}
+/** The name of a variable that a user may set in a job. */
+const variableName = pipe(string(), check((name) => variableFault(name) === undefined, ({ input }) => `env: ${variableFault(input)}`));
+const variableValue = pipe(string(), must('text or a number'), check((text) => !text.includes('\0'), 'text or a number, without a NUL character'));
+/** `checkpoint-{step}` gives `checkpoint-`. */
+const pattern = pipe(word, must('a name that ends in {step}, such as checkpoint-{step}'), regex(/^[A-Za-z][A-Za-z0-9._-]*\{step\}$/), 
+// job.sh renames a checkpoint that is not whole to incomplete.…; that name must not look like a checkpoint.
+check((name) => !name.startsWith('incomplete.')), transform((name) => name.slice(0, -'{step}'.length)));
+const fileName = pipe(word, must('the name of a file inside a checkpoint directory, such as .metadata'), check((name) => name.split('/').every((part) => part !== '' && part !== '..')));
+const webAddress = pipe(word, must('a web address, such as https://wandb.example.edu'), check((address) => URL.canParse(address) && /^https?:/.test(address)), transform((address) => address.replace(/\/+$/, '')));
+const pathspec = pipe(command, must('a pattern of paths from the top of the repository, such as data/**'), check((glob) => !glob.startsWith('/') && !glob.split('/').includes('..')));
 /**
- * Reads and checks the settings of one cell. Sections merge key by key: what the experiment does not say, the defaults may.
- * @throws Problem with line and column for unknown keys in a section, wrong types and values out of range.
+ * What Slurm Chain reads from an experiment. Everything else at the top level of the yaml belongs to the experiment.
+ *
+ * This is the one description of these keys. The checks, the type Settings, schema/experiment.json and the tables of
+ * docs/reference/experiment.md come from it: a new key is one entry here, then `node script/schema.ts`.
  */
-function readSettings(source, root, defaults) {
-    const layers = defaults ? [{ source, map: root }, defaults] : [{ source, map: root }];
-    const run = find(layers, 'run');
-    if (run === undefined) {
-        throw new Problem(`${source.file}: there is no run: key. It holds the command that trains, such as run: srun python train.py --config "$EXPERIMENT_CONFIG"`);
-    }
-    const save = section(layers, 'save', ['path', 'complete', 'pattern', 'step']);
-    const savePath = save.get('path');
-    if (savePath === undefined) {
-        throw new Problem(`${source.file}: there is no save.path. It is the directory on the cluster under which checkpoints are kept`);
-    }
-    const chain = section(layers, 'chain', ['n_jobs', 'scope', 'warn_before', 'warn_signal', 'stop_after_failures', 'cancel_when_done']);
-    const wandb = section(layers, 'wandb', ['entity', 'project', 'base_url']);
-    const code = section(layers, 'code', ['exclude']);
-    const scope = optional(chain.get('scope'), oneOf('array', 'cell')) ?? 'array';
-    const throttle = find(layers, 'max_concurrent_jobs');
-    if (scope === 'cell' && throttle !== undefined) {
-        throw new Problem('max_concurrent_jobs throttles one array, and with chain.scope: cell every cell has jobs of its own from step 2 on; leave one of the two out', throttle.place);
-    }
-    return {
-        name: optional(find(layers, 'name'), word),
-        cluster: optional(find(layers, 'cluster'), word),
-        run: command(run),
-        setup: optional(find(layers, 'setup'), lines) ?? [],
-        slurm: slurmOptions(layers),
-        chain: {
-            nJobs: optional(chain.get('n_jobs'), integer(1, MOST_STEPS)) ?? 1,
-            scope,
-            warnBefore: optional(chain.get('warn_before'), integer(0, LONGEST_WARNING)) ?? 0,
-            warnSignal: optional(chain.get('warn_signal'), oneOf('USR1', 'USR2', 'TERM')) ?? 'USR1',
-            stopAfterFailures: optional(chain.get('stop_after_failures'), integer(1, MOST_STEPS)) ?? 2,
-            cancelWhenDone: optional(chain.get('cancel_when_done'), trueOrFalse) ?? true,
-        },
-        save: {
-            path: clusterPath(savePath),
-            complete: optional(save.get('complete'), fileName),
-            prefix: optional(save.get('pattern'), prefixOf) ?? 'step_',
-            step: optional(save.get('step'), oneOf('index', 'count')) ?? 'index',
-        },
-        nSteps: optional(find(layers, 'n_steps'), integer(1, Number.MAX_SAFE_INTEGER)),
-        maxConcurrentJobs: optional(throttle, integer(1, 1_000_000)),
-        wandb: {
-            entity: optional(wandb.get('entity'), word),
-            project: optional(wandb.get('project'), word),
-            baseUrl: optional(wandb.get('base_url'), webAddress),
-        },
-        env: environment(layers),
-        exclude: optional(code.get('exclude'), patterns) ?? [],
-    };
-}
-/** The top-level keys that readSettings looks at. */
-const SETTING_KEYS = [
-    'name',
-    'cluster',
-    'run',
-    'setup',
-    'slurm',
-    'chain',
-    'save',
-    'n_steps',
-    'max_concurrent_jobs',
-    'wandb',
-    'env',
-    'code',
-];
-function find(layers, key) {
-    for (const { source, map } of layers) {
-        const pair = pairsOf(source, map).find((item) => keyText(item) === key);
-        const node = resolved(source, pair?.value);
-        if (node !== undefined && !((0,dist/* isScalar */.jn)(node) && node.value === null)) {
-            return { node, source, place: placeOf(source, node), path: key };
-        }
-    }
-    return undefined;
-}
-/**
- * The pairs of a mapping with those a merge key `<<` brings in behind them (https://yaml.org/type/merge.html): training code
- * that reads the same file sees them too. The first of two with one key counts.
- */
-function pairsOf(source, map) {
-    const pairs = map.items;
-    const merged = pairs
-        .filter((pair) => keyText(pair) === '<<')
-        .flatMap((pair) => {
-        const value = resolved(source, pair.value);
-        return (0,dist/* isSeq */.oP)(value) ? value.items.map((item) => resolved(source, item)) : [value];
-    })
-        .flatMap((value) => ((0,dist/* isMap */.jh)(value) ? pairsOf(source, value) : []));
-    return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
-}
-/** The keys of a section over all layers. A null value counts as not said. */
-function entries(layers, name) {
-    const all = new Map();
-    for (const { source, map } of layers) {
-        const found = find([{ source, map }], name);
-        if (found === undefined)
-            continue;
-        if (!(0,dist/* isMap */.jh)(found.node))
-            throw new Problem(`${name} must hold keys and values`, found.place);
-        for (const pair of pairsOf(source, found.node)) {
-            const key = keyText(pair);
-            const node = resolved(source, pair.value);
-            if (all.has(key) || node === undefined)
-                continue;
-            const keyPlace = placeOf(source, pair.key);
-            all.set(key, { node, source, place: placeOf(source, node) ?? keyPlace, path: `${name}.${key}`, keyPlace });
-        }
-    }
-    return all;
-}
-function isNull(found) {
-    return (0,dist/* isScalar */.jn)(found.node) && found.node.value === null;
-}
-function section(layers, name, known) {
-    const all = entries(layers, name);
-    for (const [key, found] of all) {
-        if (!known.includes(key)) {
-            throw new Problem(`unknown key '${key}' under ${name}${didYouMean(key, known)}${didYouMean(key, known) ? '' : `; it takes ${known.join(', ')}`}`, found.keyPlace);
-        }
-        if (isNull(found))
-            all.delete(key);
-    }
-    return all;
-}
-function optional(found, read) {
-    return found === undefined ? undefined : read(found);
-}
-function wrong(found, expected) {
-    const shown = (0,dist/* isScalar */.jn)(found.node) ? (found.node.source ?? String(found.node.value)) : (0,dist/* isMap */.jh)(found.node) ? 'a mapping' : 'a list';
-    return new Problem(`${found.path} is ${JSON.stringify(shown)}; it must be ${expected}`, found.place);
-}
-/** Any scalar, as it was spelled. */
-function scalarText(found, expected) {
-    if (!(0,dist/* isScalar */.jn)(found.node) || found.node.value === null)
-        throw wrong(found, expected);
-    const { value, source } = found.node;
-    const text = typeof value === 'string' ? value : (source ?? String(value));
-    if (text.includes('\0'))
-        throw wrong(found, `${expected}, without a NUL character`);
-    return text;
-}
-function word(found) {
-    const text = scalarText(found, 'text').trim();
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
-    if (text === '' || /[\u0000-\u001f\u007f]/.test(text))
-        throw wrong(found, 'one line of text');
-    return text;
-}
-function command(found) {
-    const text = scalarText(found, 'a shell command');
-    if (text.trim() === '')
-        throw wrong(found, 'a shell command');
-    if (text.includes('\r'))
-        throw wrong(found, 'a shell command with Unix line ends');
-    return text;
-}
-function lines(found) {
-    if (!(0,dist/* isSeq */.oP)(found.node))
-        return [command(found)];
-    return found.node.items.map((item, index) => {
-        const node = resolved(found.source, item);
-        if (node === undefined)
-            throw wrong(found, 'text or a list of texts');
-        return command({ ...found, node, place: placeOf(found.source, node), path: `${found.path}[${index}]` });
+const experimentSchema = object({
+    name: pipe(optional(word), description('Name of the experiment. It begins the EXPERIMENT_ID and can be used in comments and labels. Default: the name of the file.')),
+    cluster: pipe(optional(word), description('The cluster to run on, a name under `clusters` in `.github/slurm-chain.yml`. Not needed if that file has one cluster.')),
+    run: pipe(command, description('The command that trains, such as `srun python train.py --config "$EXPERIMENT_CONFIG"`. bash runs it once per task, in the copy of the code.')),
+    setup: pipe(optional(list(command, 'text or a list of texts'), []), description('Shell lines before `run`, in the same shell (`bash -eo pipefail`), such as `module load cuda`.')),
+    slurm: pipe(slurm, description('Long options of sbatch, written with `-` or `_`. `true` is an option without a value; `false` switches off a default.')),
+    chain: pipe(section({
+        n_jobs: pipe(optional(whole(1, MOST_JOBS), 1), description('Length of the chain, in jobs.')),
+        scope: pipe(optional(oneOf('array', 'cell'), 'array'), description('`array`: a job waits for all cells of the job before it. `cell`: each cell waits for itself alone, so a slow cell delays no other one. That takes 1 + cells × (n_jobs − 1) Slurm jobs and excludes `max_concurrent_jobs`.')),
+        warn_before: pipe(optional(whole(0, LONGEST_WARNING), 0), description('Seconds before the time limit at which your code gets a signal; 0 for none. Slurm may send it up to a minute early. Take at least twice the time of one save. Code that does not handle the signal dies of it.')),
+        warn_signal: pipe(optional(oneOf('USR1', 'USR2', 'TERM'), 'USR1'), description('The signal of `warn_before`. Older versions of torchrun know only `TERM`.')),
+        stop_after_failures: pipe(optional(whole(1, MOST_JOBS), 2), description('If so many tasks of a cell in a row fail without a new checkpoint, its later tasks do not start.')),
+        cancel_when_done: pipe(optional(trueOrFalse, true), description('Cancel the jobs that are still queued once every cell has finished training.')),
+    }), description('How long the chain is and how its jobs follow each other. Overrides of these keys do not change the EXPERIMENT_ID.')),
+    save: pipe(strictObject({
+        path: pipe(clusterPath, description('The directory on the cluster for checkpoints. Those of cell K go to `{path}/{EXPERIMENT_ID}/{K}`.')),
+        complete: pipe(optional(fileName), description('A file that only a complete checkpoint contains, such as `.metadata`. Without it, any file will do.')),
+        pattern: pipe(optional(pattern, 'step_{step}'), description('The name of a checkpoint directory, such as `checkpoint-{step}`.')),
+        step: pipe(optional(oneOf('index', 'count'), 'index'), description('What the number in the name says. `index`: after `step_500`, training continues with step 501. `count`: `step_500` means that 500 steps are done, so training continues with step 500.')),
+    }), transform(({ pattern: prefix, ...save }) => ({ ...save, prefix })), description('Where checkpoints are, and what a complete one looks like.')),
+    n_steps: pipe(optional(whole(1, Number.MAX_SAFE_INTEGER)), description('Training is complete when the next step is this one. May differ between cells (`^n_steps`). Without it, only a file `COMPLETE` in `CHECKPOINT_DIR` says so.')),
+    max_concurrent_jobs: pipe(optional(whole(1, 1_000_000)), description('How many cells run at a time; the throttle of the job array (`--array=0-7%4`). Default: no limit.')),
+    wandb: pipe(section({
+        entity: pipe(optional(word), description('Team or user on W&B; becomes `WANDB_ENTITY`.')),
+        project: pipe(optional(word), description('Project on W&B; becomes `WANDB_PROJECT`.')),
+        base_url: pipe(optional(webAddress), description('Address of a self-hosted W&B server; becomes `WANDB_BASE_URL`. Default: `https://wandb.ai`.')),
+    }), description('Where the runs are on W&B. The link in the comment needs `entity` and `project`.')),
+    env: pipe(mapping(variableName, variableValue), description('Environment variables of the job, in plain text. Put secrets into the input `env` of the action instead.')),
+    code: pipe(section({
+        exclude: pipe(optional(list(pathspec, 'text or a list of texts'), []), description('Files of the commit that are not copied to the cluster, as git pathspecs such as `data/**`.')),
+    }), description('Which code goes to the cluster.')),
+});
+const settingsSchema = pipe(experimentSchema, rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.value.chain.scope !== 'cell' || dataset.value.max_concurrent_jobs === undefined)
+        return;
+    addIssue({
+        message: 'max_concurrent_jobs throttles one job array, but with chain.scope: cell every cell has Slurm jobs of its own from the second job on; remove one of the two',
+        path: [
+            { type: 'object', origin: 'value', input: dataset.value, key: 'max_concurrent_jobs', value: dataset.value.max_concurrent_jobs },
+        ],
     });
+}), transform(({ code, ...settings }) => ({ ...camelKeys(settings), exclude: code.exclude })));
+/** The top-level keys that readSettings looks at. */
+const SETTING_KEYS = Object.keys(experimentSchema.entries);
+/**
+ * Reads and checks the settings of one cell.
+ * @param layers the experiment, then the defaults of the repository
+ * @throws Problem with line and column for unknown keys in a section, wrong types and values out of range
+ */
+function readSettings(layers) {
+    return readLayers(settingsSchema, layers);
 }
-/** git pathspecs, from the top of the repository. */
-function patterns(found) {
-    const all = lines(found);
-    if (all.some((pattern) => pattern.startsWith('/') || pattern.split('/').includes('..'))) {
-        throw wrong(found, 'patterns of paths from the top of the repository, such as data/**');
-    }
-    return all;
+/** Reads one key, whatever is wrong with others. @throws Problem with line and column for what is wrong with it */
+function readSetting(key, layers) {
+    const values = readLayers(pick(experimentSchema, [key]), layers);
+    return values[key];
 }
-function integer(least, most) {
-    return (found) => {
-        const value = (0,dist/* isScalar */.jn)(found.node) ? found.node.value : undefined;
-        if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) {
-            throw wrong(found, most === Number.MAX_SAFE_INTEGER ? `a whole number, at least ${least}` : `a whole number from ${least} to ${most}`);
-        }
-        return value;
-    };
-}
-function oneOf(...choices) {
-    return (found) => {
-        const choice = choices.find((one) => (0,dist/* isScalar */.jn)(found.node) && found.node.value === one);
-        if (choice === undefined)
-            throw wrong(found, `one of ${choices.join(', ')}`);
-        return choice;
-    };
-}
-function trueOrFalse(found) {
-    const value = (0,dist/* isScalar */.jn)(found.node) ? found.node.value : undefined;
-    if (typeof value !== 'boolean')
-        throw wrong(found, 'true or false');
-    return value;
-}
-/** `checkpoint-{step}` → `checkpoint-`. */
-function prefixOf(found) {
-    const prefix = /^([A-Za-z][A-Za-z0-9._-]*)\{step\}$/.exec(word(found))?.[1];
-    // What job.sh moves aside begins so, and must not be taken for a checkpoint.
-    if (prefix === undefined || prefix.startsWith('incomplete.'))
-        throw wrong(found, 'a name that ends in {step}, such as checkpoint-{step}');
-    return prefix;
-}
-/** Absolute, or with a start that is expanded on the cluster; expand_path in src/runtime/frame.sh does that. */
-function startsOnCluster(path) {
-    return /^(\/|~\/|\$[A-Za-z_][A-Za-z0-9_]*(\/|$))/.test(path);
-}
-function clusterPath(found) {
-    const path = word(found);
-    if (!startsOnCluster(path)) {
-        throw wrong(found, 'an absolute path on the cluster, or start with ~/ or $NAME/ (which is expanded there)');
-    }
-    if (path.split('/').includes('..'))
-        throw wrong(found, 'a path without ..');
-    return path.length > 1 ? path.replace(/\/+$/, '') : path;
-}
-function fileName(found) {
-    const name = word(found);
-    if (name.startsWith('/') || name.split('/').some((part) => part === '..' || part === '')) {
-        throw wrong(found, 'the name of a file inside a checkpoint directory, such as .metadata');
-    }
-    return name;
-}
-function webAddress(found) {
-    const address = word(found);
-    if (!URL.canParse(address) || !/^https?:/.test(address))
-        throw wrong(found, 'a web address, such as https://wandb.example.edu');
-    return address.replace(/\/+$/, '');
-}
-function slurmOptions(layers) {
-    const options = new Map();
-    for (const [key, found] of entries(layers, 'slurm')) {
-        const name = key.replaceAll('_', '-');
-        const reserved = RESERVED_OPTIONS.get(name);
-        if (reserved !== undefined) {
-            throw new Problem(`slurm.${key} cannot be set: ${reserved}`, found.keyPlace);
-        }
-        if (!SLURM_OPTIONS.has(name)) {
-            throw new Problem(`unknown key '${key}' under slurm${didYouMean(name, SLURM_OPTIONS) || '; it takes the long options of sbatch'}`, found.keyPlace);
-        }
-        if (options.has(name))
-            throw new Problem(`slurm.${key} is given twice, with - and with _`, found.keyPlace);
-        if (isNull(found))
-            continue;
-        const value = (0,dist/* isScalar */.jn)(found.node) ? found.node.value : undefined;
-        if (value === false)
-            continue;
-        options.set(name, value === true ? true : word(found));
-    }
-    return options;
-}
-// The contract between job.sh and the training code; a value from outside would make one of the two wrong.
+// job.sh and the training code agree on these variables; a value from elsewhere would break that.
 const OURS = /^(EXPERIMENT_|CHAIN_|SLURM_|SBATCH_|WANDB_(RUN_ID|RESUME|RUN_GROUP|NAME)$|CHECKPOINT_DIR$|RESUME_(FROM|STEP)$|NEXT_STEP$)/;
-/** @throws Problem unless `name` may be set in a job by a user. */
-function checkVariableName(name, where, place) {
+function variableFault(name) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-        throw new Problem(`${where}: '${name}' is not a name an environment variable can have`, place);
+        return `'${name}' is not a name an environment variable can have; use letters, digits and _, and no digit at the start`;
     }
-    if (OURS.test(name))
-        throw new Problem(`${where}: ${name} is set by the chain or by Slurm and cannot be given`, place);
+    return OURS.test(name) ? `${name} is set by the chain or by Slurm and cannot be given; remove it` : undefined;
 }
-function environment(layers) {
-    const variables = new Map();
-    for (const [name, found] of entries(layers, 'env')) {
-        checkVariableName(name, 'env', found.keyPlace);
-        variables.set(name, isNull(found) ? '' : scalarText(found, 'text or a number'));
-    }
-    return variables;
+/** @param where begins the message, such as `input env`. @throws Problem unless a user may set a variable of this name in a job */
+function checkVariableName(name, where, place) {
+    const fault = variableFault(name);
+    if (fault !== undefined)
+        throw new Problem(`${where}: ${fault}`, place);
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/repo-config.js
@@ -75398,122 +83160,64 @@ function environment(layers) {
 
 
 
-/** Where the file is that all experiments of a repository share. */
+
+/** The file that all experiments of a repository share. */
 const REPO_CONFIG = '.github/slurm-chain.yml';
-const NO_CONFIG = { clusters: new Map(), experiments: ['configs/**/*.yaml', 'configs/**/*.yml'], defaults: undefined };
-/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what it does not know. */
+const clusterName = pipe(string(), check((name) => is(word, name), 'the name of a cluster must be one line of text'));
+const proxyJump = pipe(word, must('a list of hosts such as user@host or user@host:port, with commas between them'), check((text) => text.split(',').every((hop) => hopOf(hop, '') !== undefined)));
+const knownHosts = pipe(string(), must("lines in the format of OpenSSH's known_hosts"), 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters other than tab and line ends
+check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text)));
+const cluster = pipe(strictObject({
+    host: pipe(word, description('Name or address of the login node.')),
+    port: pipe(optional(whole(1, 65535), 22), description('Port of the SSH server on the login node.')),
+    user: pipe(word, description('The account that logs in and submits the jobs.')),
+    workdir: pipe(clusterPath, description('The directory on the cluster for code, configs, logs and records.')),
+    known_hosts: pipe(list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"), description("The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them."), metadata({
+        whenMissing: ({ host, port }) => `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
+    })),
+    proxy_jump: pipe(optional(proxyJump), description("Hosts to connect through, in order, as in OpenSSH's ProxyJump: `user@host:port`, with commas between several. The user defaults to that of the cluster, the port to 22.")),
+    prelude: pipe(optional(list(command, 'text or a list of texts'), []), description('Shell text that runs before everything else on the login node, such as `module load slurm`.')),
+}), transform(({ host, port, user, proxy_jump, known_hosts, prelude, ...others }) => ({
+    /** The login node, the last hop. */
+    login: { host, port, user },
+    /** The hosts to go through, in order. */
+    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop, user) ?? []),
+    knownHosts: known_hosts.join('\n'),
+    prelude: prelude.join('\n'),
+    ...camelKeys(others),
+})));
+/**
+ * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster and
+ * RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
+ * then `node script/schema.ts`.
+ */
+const repoConfigSchema = strictObject({
+    clusters: pipe(mapping(clusterName, cluster), transform((clusters) => new Map([...clusters].map(([name, one]) => [name, { name, ...one }]))), description('The clusters, by the names that experiments use.')),
+    experiments: pipe(optional(list(word, 'text or a list of texts'), ['configs/**/*.yaml', 'configs/**/*.yml']), description('Patterns of the files that are experiments.')),
+    // Only the names of its keys are checked here. Their values are checked with the experiment that uses them, so that a
+    // fault in them cannot stop /status or /cancel.
+    defaults: pipe(optional(map(picklist(SETTING_KEYS, ({ input }) => unknownKey(String(input), 'defaults', SETTING_KEYS)), unknown())), description('Settings that every experiment may leave out: any key of an experiment.')),
+});
+/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what the file may not hold */
 async function repoConfigAt(repo, commit) {
-    const text = await optionalFileAt(repo, commit, REPO_CONFIG);
-    return text === undefined ? NO_CONFIG : parseRepoConfig(text);
+    return parseRepoConfig((await optionalFileAt(repo, commit, REPO_CONFIG)) ?? '');
 }
+/** @param text of the file; empty if there is none. @throws Problem with line and column for what the file may not hold */
 function parseRepoConfig(text) {
     const source = parseSource(REPO_CONFIG, text);
-    const fields = fieldsOf(source, rootOf(source), 'the file', ['clusters', 'experiments', 'defaults']);
-    const clusters = new Map();
-    const all = fields.get('clusters');
-    if (all !== undefined) {
-        for (const [name, field] of mapOf(source, all))
-            clusters.set(name, cluster(source, name, field));
-    }
-    const defaults = fields.get('defaults');
-    const experiments = fields.get('experiments');
-    return {
-        clusters,
-        experiments: experiments === undefined ? NO_CONFIG.experiments : textsOf(source, experiments),
-        defaults: defaults === undefined ? undefined : { source, map: defaultsMap(source, defaults) },
-    };
+    const layer = { source, map: rootOf(source) };
+    const values = readLayers(repoConfigSchema, [layer]);
+    const defaults = findKey([layer], 'defaults')?.node;
+    return { ...values, defaults: (0,dist/* isMap */.jh)(defaults) ? { source, map: defaults } : undefined };
 }
-function fieldsOf(source, map, what, known) {
-    const fields = new Map();
-    for (const pair of map.items) {
-        const key = keyText(pair);
-        const place = placeOf(source, pair.key);
-        if (known !== undefined && !known.includes(key)) {
-            throw new Problem(`unknown key '${key}' in ${what}${didYouMean(key, known) || `; it takes ${known.join(', ')}`}`, place);
-        }
-        const node = resolved(source, pair.value);
-        if (node === undefined || ((0,dist/* isScalar */.jn)(node) && node.value === null))
-            continue;
-        fields.set(key, { path: key, node, place: placeOf(source, node) ?? place });
-    }
-    return fields;
-}
-function mapOf(source, field, known) {
-    if (!(0,dist/* isMap */.jh)(field.node))
-        throw new Problem(`${field.path} must hold keys and values`, field.place);
-    return fieldsOf(source, field.node, field.path, known);
-}
-function textOfField(field) {
-    if (!(0,dist/* isScalar */.jn)(field.node) || typeof field.node.value !== 'string' || field.node.value.trim() === '') {
-        throw new Problem(`${field.path} must be text`, field.place);
-    }
-    return field.node.value;
-}
-function textsOf(source, field) {
-    if (!(0,dist/* isSeq */.oP)(field.node))
-        return [textOfField(field)];
-    return field.node.items.map((item, index) => {
-        const node = resolved(source, item);
-        if (node === undefined)
-            throw new Problem(`${field.path} must be text or a list of texts`, field.place);
-        return textOfField({ path: `${field.path}[${index}]`, node, place: placeOf(source, node) });
-    });
-}
-function defaultsMap(source, field) {
-    for (const key of mapOf(source, field).keys()) {
-        if (!SETTING_KEYS.includes(key)) {
-            throw new Problem(`unknown key '${key}' in defaults${didYouMean(key, SETTING_KEYS) || `; it takes ${SETTING_KEYS.join(', ')}`}`, field.place);
-        }
-    }
-    return (0,dist/* isMap */.jh)(field.node) ? field.node : new dist/* YAMLMap */.CA();
-}
-const CLUSTER_KEYS = ['host', 'port', 'user', 'workdir', 'known_hosts', 'proxy_jump', 'prelude'];
-function cluster(source, name, field) {
-    const fields = mapOf(source, { ...field, path: `clusters.${name}` }, CLUSTER_KEYS);
-    const need = (key, why) => {
-        const found = fields.get(key);
-        if (found === undefined)
-            throw new Problem(`clusters.${name} has no ${key}: ${why}`, field.place);
-        return textOfField({ ...found, path: `clusters.${name}.${key}` });
-    };
-    const host = need('host', 'the name or address of the login node');
-    const user = need('user', 'the account jobs are submitted under');
-    const portField = fields.get('port');
-    const port = portField && (0,dist/* isScalar */.jn)(portField.node) ? portField.node.value : 22;
-    if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
-        throw new Problem(`clusters.${name}.port must be a whole number from 1 to 65535`, portField?.place);
-    }
-    const workdirField = fields.get('workdir');
-    const workdir = need('workdir', 'the directory on the cluster for code, configs and logs');
-    if (!startsOnCluster(workdir) || workdir.split('/').includes('..') || /[\\\p{Cc}]/u.test(workdir)) {
-        throw new Problem(`clusters.${name}.workdir must be an absolute path, or start with ~/ or $NAME/ (which is expanded on the cluster), and hold no .. and no backslash`, workdirField?.place);
-    }
-    const knownHosts = fields.get('known_hosts');
-    if (knownHosts === undefined) {
-        throw new Problem(`clusters.${name} has no known_hosts: the line of the login node in OpenSSH's known_hosts format. 'ssh-keyscan ${host}' prints it; check its fingerprint with the cluster's documentation before trusting it`, field.place);
-    }
-    const jump = fields.get('proxy_jump');
-    const prelude = fields.get('prelude');
-    return {
-        name,
-        login: { host, port, user },
-        jumps: jump === undefined
-            ? []
-            : textOfField(jump)
-                .split(',')
-                .map((hop) => hopOf(hop.trim(), user, jump)),
-        knownHosts: textsOf(source, knownHosts).join('\n'),
-        workdir: workdir.replace(/(.)\/+$/, '$1'),
-        prelude: prelude === undefined ? '' : textsOf(source, prelude).join('\n'),
-    };
-}
-/** One hop of ProxyJump: [user@]host[:port] (ssh_config(5)). */
-function hopOf(text, defaultUser, field) {
-    const match = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text);
-    const host = match?.[2];
-    if (host === undefined)
-        throw new Problem(`proxy_jump '${text}' must be user@host or user@host:port`, field.place);
-    return { host: host.replace(/^\[|\]$/g, ''), port: Number(match?.[3] ?? 22), user: match?.[1] ?? defaultUser };
+/** One hop of OpenSSH's ProxyJump: [user@]host[:port] (ssh_config(5)); undefined for anything else. */
+function hopOf(text, defaultUser) {
+    const [, user = defaultUser, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
+    const port = Number(digits);
+    if (host === undefined || port < 1 || port > 65535)
+        return undefined;
+    return { host: host.replace(/^\[|\]$/g, ''), port, user };
 }
 
 ;// CONCATENATED MODULE: ./lib/repo/commit-id.js
@@ -75615,24 +83319,27 @@ retry.VERSION = plugin_retry_dist_bundle_VERSION;
 
 
 
-/** The API, asked again when GitHub is busy (429, 5xx); where it is comes from GITHUB_API_URL. */
+/** The API at GITHUB_API_URL. Retries when GitHub is busy (429, 5xx). */
 function apiWith(token) {
     return getOctokit(token, {}, retry);
 }
-/** What went wrong, with the likely cause for the answers people meet. */
+/** What went wrong, with the likely cause for common answers. @param permission what the workflow has to grant */
 function explained(error, what, permission) {
-    const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+    const status = statusOf(error);
     const message = messageOf(error);
     const hint = status === 401
-        ? '; the github-token is not valid (any more)'
+        ? '. The github-token is not valid, or no longer valid'
         : status === 403 && /resource not accessible/i.test(message)
-            ? `; give the workflow 'permissions: ${permission}'. On pull requests of forks and of Dependabot the token can only read`
+            ? `. Give the workflow 'permissions: ${permission}'. On pull requests from forks and from Dependabot the token can only read`
             : status === 404
-                ? `; is the token one for this repository, with 'permissions: ${permission}'?`
+                ? `. Check that the token is for this repository, with 'permissions: ${permission}'`
                 : '';
     return new Problem(`GitHub: ${what} failed: ${message}${hint}`);
 }
-/** @throws Problem unless each of them may write to the repository */
+function statusOf(error) {
+    return typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
+}
+/** @throws Problem unless each actor has write permission */
 async function requireWrite(api, name, actors) {
     for (const username of actors) {
         let permission;
@@ -75640,15 +83347,15 @@ async function requireWrite(api, name, actors) {
             permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
         }
         catch (error) {
-            throw explained(error, `asking what ${username} may do in ${name.owner}/${name.repo}`, 'contents: read');
+            throw explained(error, `reading the permission of ${username} in ${name.owner}/${name.repo}`, 'contents: read');
         }
-        // The old names: `maintain` shows as write and `triage` as read (REST documentation, repository permissions for a user).
+        // The API uses the old names: `maintain` shows as write and `triage` as read (REST, repository permissions for a user).
         if (permission !== 'admin' && permission !== 'write') {
-            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}; launching on the cluster takes write. Nothing was submitted`);
+            throw new Problem(`${username} has ${permission} permission on ${name.owner}/${name.repo}. Launching on the cluster needs write permission. Nothing was submitted`);
         }
     }
 }
-/** The head commit of a pull request as it is now, and whether that is in another repository. */
+/** The head commit of a pull request as it is now, and whether it comes from another repository. */
 async function pullRequestHead(api, name, number) {
     try {
         const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
@@ -75678,18 +83385,17 @@ async function pullRequestsWith(api, name, commit) {
         throw explained(error, `looking for pull requests with commit ${commit.slice(0, 12)}`, 'pull-requests: write');
     }
 }
-/** Takes a label off; one that is gone already is fine. */
+/** Removes a label. It is fine if the label is gone already. */
 async function removeLabel(api, name, number, label) {
     try {
         await api.rest.issues.removeLabel({ ...name, issue_number: number, name: label });
     }
     catch (error) {
-        const status = typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
-        if (status !== 404)
-            throw explained(error, `taking the label '${label}' off`, 'pull-requests: write');
+        if (statusOf(error) !== 404)
+            throw explained(error, `removing the label '${label}'`, 'pull-requests: write');
     }
 }
-/** A receipt under a comment. */
+/** Adds a reaction to a comment. */
 async function react(api, name, comment, content) {
     try {
         await api.rest.reactions.createForIssueComment({ ...name, comment_id: comment, content });
@@ -75698,9 +83404,9 @@ async function react(api, name, comment, content) {
         throw explained(error, 'reacting to a comment', 'pull-requests: write');
     }
 }
-// https://docs.github.com/en/rest/commits/statuses: 1000 per commit and context, a description of at most 140 characters.
+// https://docs.github.com/en/rest/commits/statuses: at most 1000 per commit and context; a description has at most 140 characters.
 const LONGEST_DESCRIPTION = 140;
-/** Puts a status on a commit, unless the newest one of this context says the same: there may be only a thousand of them. */
+/** Sets a status on a commit, unless the newest one of this context says the same, because GitHub limits their number. */
 async function setCommitStatus(api, name, sha, status) {
     const { context, state, url } = status;
     const letters = [...status.description];
@@ -75726,8 +83432,8 @@ async function setCommitStatus(api, name, sha, status) {
  * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that does not exist
  */
 function requestOf(context, inputs) {
-    const payload = record(context.payload);
-    const pull = record(payload['pull_request']);
+    const payload = request_record(context.payload);
+    const pull = request_record(payload['pull_request']);
     if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0)
         return ofPullRequest(context, inputs, payload, pull);
     if (context.eventName === 'issue_comment')
@@ -75762,18 +83468,18 @@ function askedByInputs(inputs) {
 }
 /** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request */
 function ofPullRequest(context, inputs, payload, pull) {
-    const head = record(pull['head']);
+    const head = request_record(pull['head']);
     const number = Number(pull['number']);
     const commit = String(head['sha']);
     const action = String(payload['action'] ?? '');
-    const headRepo = record(head['repo'])['id'];
-    const baseRepo = record(record(pull['base'])['repo'])['id'];
+    const headRepo = request_record(head['repo'])['id'];
+    const baseRepo = request_record(request_record(pull['base'])['repo'])['id'];
     const request = {
         commit,
         refs: [`refs/pull/${number}/head`],
         pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
         comment: undefined,
-        actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
+        actors: unique([String(request_record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
     if (action === 'closed' && inputs.command === 'cancel') {
         // Only a workflow that passes `command: cancel` for this event cancels the chains of a closed pull request.
@@ -75784,7 +83490,7 @@ function ofPullRequest(context, inputs, payload, pull) {
     if (action !== 'labeled')
         return { nothing: `the event ${context.eventName} ${action} asks for nothing` };
     // Only the label of this event counts, because every label starts a workflow run of its own.
-    return ofLabel(String(record(payload['label'])['name'] ?? ''), request, inputs, pull['labels']);
+    return ofLabel(String(request_record(payload['label'])['name'] ?? ''), request, inputs, pull['labels']);
 }
 function ofLabel(label, request, inputs, labels) {
     const launch = /^launch(?::\s*(.+))?$/.exec(label);
@@ -75801,8 +83507,8 @@ function ofLabel(label, request, inputs, labels) {
 }
 /** Payload: https://docs.github.com/en/webhooks/webhook-events-and-payloads#issue_comment */
 function ofComment(context, inputs, payload) {
-    const issue = record(payload['issue']);
-    const comment = record(payload['comment']);
+    const issue = request_record(payload['issue']);
+    const comment = request_record(payload['comment']);
     if (payload['action'] !== 'created')
         return { nothing: 'only new comments are commands' };
     if (issue['pull_request'] === undefined || issue['pull_request'] === null) {
@@ -75822,13 +83528,13 @@ function ofComment(context, inputs, payload) {
         pullRequest: { number, head: undefined, isFork: undefined },
         label: undefined,
         comment: Number(comment['id']),
-        actors: unique([String(record(comment['user'])['login'] ?? ''), String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
+        actors: unique([String(request_record(comment['user'])['login'] ?? ''), String(request_record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
 }
 /** A label `chain:<N>` on the pull request sets the length. */
 function withLength(overrides, labels) {
     const lengths = (Array.isArray(labels) ? labels : [])
-        .map((label) => /^chain:\s*(.*)$/.exec(String(record(label)['name'] ?? ''))?.[1]?.trim())
+        .map((label) => /^chain:\s*(.*)$/.exec(String(request_record(label)['name'] ?? ''))?.[1]?.trim())
         .filter((value) => value !== undefined && !/^(status|extend|cancel|audit)\b/.test(value));
     const [length, ...others] = new Set(lengths);
     if (length === undefined)
@@ -75843,7 +83549,7 @@ function withLength(overrides, labels) {
         return overrides;
     return [...overrides, { path: 'chain.n_jobs', value: length, mayAdd: true }];
 }
-function record(value) {
+function request_record(value) {
     return typeof value === 'object' && value !== null ? value : {};
 }
 function unique(values) {
@@ -76227,15 +83933,15 @@ function html(text) {
 function parts(audit) {
     const { changed, missing } = audit.verdict;
     return [
-        ...(changed.length > 0 ? [`**Changed**\n\n${list(changed)}`] : []),
-        ...(missing.length > 0 ? [`**Missing**\n\n${list(missing)}`] : []),
+        ...(changed.length > 0 ? [`**Changed**\n\n${render_list(changed)}`] : []),
+        ...(missing.length > 0 ? [`**Missing**\n\n${render_list(missing)}`] : []),
         facts(audit),
         ...(audit.launches.length > 0 ? [launches(audit)] : []),
         checkpoints(audit),
-        ...(audit.notes.length > 0 ? [`Notes:\n\n${list(audit.notes)}`] : []),
+        ...(audit.notes.length > 0 ? [`Notes:\n\n${render_list(audit.notes)}`] : []),
     ];
 }
-function list(lines) {
+function render_list(lines) {
     const shown = lines.slice(0, FINDINGS_SHOWN).map((line) => `- ${plain(line.length > 2000 ? `${line.slice(0, 1999)}…` : line)}`);
     return [...shown, ...(lines.length > shown.length ? [`- … and ${lines.length - shown.length} more`] : [])].join('\n');
 }
@@ -76367,7 +84073,7 @@ function costLine({ experiments, filesHashed, bytesHashed, clusterSeconds, secon
 }
 
 ;// CONCATENATED MODULE: ./lib/base/shell-quote.js
-/** One word of a POSIX shell, whatever is in the text. @throws RangeError for NUL, which no word can hold. */
+/** The text as one word of a POSIX shell. @throws RangeError for NUL, which no word can contain */
 function quote(text) {
     if (text.includes('\0'))
         throw new RangeError('a NUL character cannot be in a shell word');
@@ -77117,23 +84823,23 @@ function renderHelp(message, forms) {
 ;// CONCATENATED MODULE: ./lib/action/comment.js
 
 /**
- * Writes the one comment that starts with the marker: edited where it is there already, else made.
+ * Writes the comment that starts with a marker: edits it if it exists, else creates it.
  *
- * Only a comment of our own counts, because anybody can write the marker. Two writers may both find none and make one each;
- * both then see two, keep the oldest, and take the other away.
+ * Only a comment of our own counts, because anybody can write the marker. If two writers find none and create one each, both then
+ * see two, keep the older one, and delete the other.
  * @returns its address
  */
 async function upsertComment(api, name, number, marker, body) {
     try {
-        const [first] = await ours(api, name, number, marker);
-        if (first?.body === body)
-            return first.html_url;
-        if (first !== undefined)
-            return await edit(api, name, first, body);
-        const { data: made } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
-        const [oldest, ...extra] = await ours(api, name, number, marker);
-        if (oldest === undefined || oldest.id === made.id)
-            return made.html_url;
+        const [existing] = await ownComments(api, name, number, marker);
+        if (existing?.body === body)
+            return existing.html_url;
+        if (existing !== undefined)
+            return await edit(api, name, existing, body);
+        const { data: created } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
+        const [oldest, ...extra] = await ownComments(api, name, number, marker);
+        if (oldest === undefined || oldest.id === created.id)
+            return created.html_url;
         for (const comment of extra)
             await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
         return await edit(api, name, oldest, body);
@@ -77142,14 +84848,15 @@ async function upsertComment(api, name, number, marker, body) {
         throw explained(error, `writing the comment on pull request #${number}`, 'pull-requests: write');
     }
 }
-/** Takes the comment with this marker away, if there is one. */
+/** Deletes the comment with this marker, if there is one. */
 async function deleteComment(api, name, number, marker) {
     try {
-        for (const comment of await ours(api, name, number, marker))
+        for (const comment of await ownComments(api, name, number, marker)) {
             await api.rest.issues.deleteComment({ ...name, comment_id: comment.id });
+        }
     }
     catch (error) {
-        throw explained(error, `removing a comment on pull request #${number}`, 'pull-requests: write');
+        throw explained(error, `deleting a comment on pull request #${number}`, 'pull-requests: write');
     }
 }
 async function edit(api, name, comment, body) {
@@ -77157,12 +84864,12 @@ async function edit(api, name, comment, body) {
     return data.html_url;
 }
 /** Our comments with the marker, oldest first. */
-async function ours(api, name, number, marker) {
+async function ownComments(api, name, number, marker) {
     const me = await login(api);
     const all = await api.paginate(api.rest.issues.listComments, { ...name, issue_number: number, per_page: 100 });
     return all.filter((comment) => comment.body?.startsWith(marker) === true && comment.user?.login === me).sort((a, b) => a.id - b.id);
 }
-/** Who the token is. GraphQL, because REST's /user refuses the token of a workflow. */
+/** The login of the token. GraphQL, because REST's /user refuses the token of a workflow. */
 async function login(api) {
     const { viewer } = await api.graphql('{ viewer { login } }');
     return viewer.login;
@@ -77823,13 +85530,13 @@ function namesOf(entries) {
 
 ;// CONCATENATED MODULE: ./lib/experiment/identity.js
 
-// W&B run ids may have 64 characters (wandb/wandb#4191, and the SDK's own check in wandb/sdk/wandb_settings.py). A run's id
-// is the experiment's with `-<cell>` behind it, and a cell number has at most seven digits (MaxArraySize <= 4000001).
+// A W&B run id may have 64 characters (wandb/wandb#4191; wandb/sdk/wandb_settings.py checks it). Ours is the EXPERIMENT_ID and
+// `-<cell>`. A cell number has at most seven digits (MaxArraySize <= 4000001).
 const LONGEST_ID = 64 - '-4000000'.length;
-// What may follow the name: `-<12 of the commit>`, `-<6 of the overrides>`, `-a<99>`. Always left free, so that an attempt
-// or an override never changes how the name is cut.
+// `-<12 of the commit>`, `-<6 of the overrides>` and `-a<99>` may follow the name. Room for all of them is always left, so that
+// an attempt or an override never changes how the name is shortened.
 const LONGEST_NAME = LONGEST_ID - '-0123456789ab'.length - '-012345'.length - '-a99'.length;
-/** The part of an EXPERIMENT_ID that stands for the experiment's name: unchanged where that is possible, else with a hash. */
+/** The part of an EXPERIMENT_ID that comes from the name. A name that has to be changed or shortened gets a hash. */
 function slugOf(name) {
     const slug = name
         .normalize('NFKD')
@@ -77842,11 +85549,13 @@ function slugOf(name) {
     return `${cut || 'x'}-${hash}`;
 }
 /**
- * `<name>-<first 12 of the commit>`, then `-<6 hex>` when there are overrides, then `-a<k>` from the second attempt.
- * Letters, digits, `.`, `_`, `-`; at most 56 characters; two different names never give one id by being cut or slugged.
+ * The EXPERIMENT_ID: `<name>-<first 12 of the commit>`, then `-<6 hex digits>` if there are overrides, then `-a<k>` from the
+ * second attempt on. It consists of letters, digits, `.`, `_` and `-`, and has at most 56 characters. Two different names never
+ * get the same id because they were shortened.
  * @param commit all 40 hex digits
- * @param overridesHash from hashOfOverrides, may be empty
- * @param attempt counts from 1, at most 99
+ * @param overridesHash from hashOfOverrides; may be empty
+ * @param attempt from 1 to 99
+ * @throws RangeError for another commit or attempt
  */
 function experimentId(name, commit, overridesHash = '', attempt = 1) {
     if (!/^[0-9a-f]{40}$/.test(commit))
@@ -77860,7 +85569,7 @@ function experimentId(name, commit, overridesHash = '', attempt = 1) {
         parts.push(`a${attempt}`);
     return parts.join('-');
 }
-/** The W&B run id of one cell; job.sh builds the same inside the job. */
+/** The W&B run id of one cell. job.sh builds the same id in the job. */
 function wandbRunId(id, cell) {
     return `${id}-${cell}`;
 }
@@ -77868,8 +85577,8 @@ function wandbRunId(id, cell) {
 ;// CONCATENATED MODULE: ./lib/chain/wandb.js
 
 /**
- * Where W&B shows the experiment: its group, and one run per cell. undefined unless entity and project are known.
- * The forms are those the web app uses: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
+ * Addresses of the experiment on W&B: its group, and one run per cell. undefined unless entity and project are known.
+ * The web app uses these forms: /{entity}/{project}/groups/{group}/workspace and /{entity}/{project}/runs/{id}.
  */
 function wandbLinks(wandb, id, cells) {
     if (wandb.entity === undefined || wandb.project === undefined)
@@ -78110,13 +85819,17 @@ const promises_namespaceObject = require("node:stream/promises");
 
 
 
-// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version line comes first, a pointer is under 1024 bytes.
+// The version line is the first line of a pointer (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
 const LFS_POINTER = Buffer.from('version https://git-lfs.github.com/spec/');
-/** Reads the commit's archive once to learn its digest and size. @param exclude git pathspec patterns */
+/**
+ * Reads the commit's archive once, for its digest and size.
+ * @param exclude git pathspecs of files to leave out
+ * @throws Problem if git fails, or if the name of a file contains a line break
+ */
 async function codeOf(repo, commit, exclude) {
     const open = () => gitStream(repo, [
         ...['-c', 'tar.umask=0022', '-c', 'core.autocrlf=false', '-c', 'core.attributesFile=/dev/null'],
-        // With Git LFS set up, git archive would fetch what pointers stand for, here and not there.
+        // If this machine has Git LFS, git archive would replace pointers by their content, and the digest would depend on that.
         ...['-c', 'filter.lfs.smudge=', '-c', 'filter.lfs.process=', '-c', 'filter.lfs.required=false'],
         ...['archive', '--format=tar', commit, '--', '.', ...exclude.map((pattern) => `:(exclude,glob)${pattern}`)],
     ]);
@@ -78162,7 +85875,7 @@ async function codeOf(repo, commit, exclude) {
         open,
     };
 }
-/** The listing that `tree_listing` in src/runtime/frame.sh prints, built from what we know without unpacking it. */
+/** The listing that `tree_listing` in src/runtime/frame.sh prints, computed without unpacking the archive. */
 class TreeListing {
     #files = new Map();
     #links = [];
@@ -78170,21 +85883,23 @@ class TreeListing {
     get files() {
         return this.#files.size;
     }
-    /** @param path relative, with / between folders. @throws Problem for line ends in a name, which no listing survives. */
+    /** @param path relative, with / between folders. @throws Problem for a line break in the name, which would break the listing */
     addFile(path, sha256, executable) {
         refuseLineEnds(path);
         this.#files.set(`./${path}`, sha256);
         if (executable)
             this.#executables.push(`exec ./${path}`);
     }
+    /** @throws Problem for a line break in the name or the target */
     addLink(path, target) {
         refuseLineEnds(path + target);
         this.#links.push(`link ./${path} -> ${target}`);
     }
+    /** SHA-256 of the listing, in hex. */
     digest() {
         const files = [...this.#files]
             .sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-            // sha256sum marks a name with a backslash in it by one in front and doubles the others (coreutils manual, md5sum).
+            // If a name has a backslash, sha256sum puts one in front of the line and doubles those in the name (coreutils, md5sum).
             .map(([path, hash]) => (path.includes('\\') ? `\\${hash}  ${path.replaceAll('\\', '\\\\')}` : `${hash}  ${path}`));
         const all = [...files, ...sorted(this.#links), ...sorted(this.#executables)];
         return (0,external_node_crypto_.createHash)('sha256')
@@ -78197,7 +85912,7 @@ function sorted(lines) {
 }
 function refuseLineEnds(name) {
     if (/[\n\r]/.test(name))
-        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. It cannot be staged`);
+        throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. Rename it, or leave it out with code.exclude`);
 }
 
 ;// CONCATENATED MODULE: external "node:fs"
@@ -78814,23 +86529,26 @@ function presence({ experimentDirectory, saveDirectory }, facts, savedManifest) 
     return findings({ missing });
 }
 
+// EXTERNAL MODULE: external "node:util"
+var external_node_util_ = __nccwpck_require__(7975);
 ;// CONCATENATED MODULE: ./lib/experiment/grid.js
 
 
 
-// Far beyond the MaxArraySize of any site we know (1001 by default); a grid of this size is a typo.
+// Far beyond the MaxArraySize of any site we know (the default is 1001), so a larger grid is a typo.
 const MOST_CELLS = 100_000;
 /**
  * The cartesian product of every `^key` list in the document.
  *
- * Within one mapping the normal keys come first (they may hold grids deeper down), then its `^` keys, each in document
- * order, the last one fastest. A key present with and without `^` counts as the `^` one. Plain lists are values.
- * @throws Problem for a `^key` that is not a list or holds nothing, and for more cells than any Slurm takes.
+ * Within one mapping, the normal keys come first (they may hold grids deeper down), then the `^` keys, each in document
+ * order. The last one changes fastest. If a key occurs with and without `^`, the one with `^` counts. Lists without `^` are
+ * values.
+ * @throws Problem if a `^key` does not hold a list or holds an empty one, or if there are more cells than any Slurm takes
  */
 function gridOf(source) {
     const whole = axisOfMap(source, rootOf(source), '');
     if (whole.size > MOST_CELLS) {
-        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer`);
+        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer. Shorten a ^ list or remove one`);
     }
     return {
         size: whole.size,
@@ -78874,7 +86592,7 @@ function axisOfMap(source, map, path) {
             });
             for (const { slot, digit } of digits.toReversed())
                 chosen.set(slot.pair, slot.axis.pick(digit, choices));
-            // Shallow: what no grid touches is the same node in every cell.
+            // A shallow copy: cells share the nodes that no grid touches. experiment.ts relies on it.
             const variant = Object.assign(new dist/* YAMLMap */.CA(map.schema), map);
             variant.items = slots.map(({ pair, key, isGrid }) => {
                 const value = chosen.get(pair) ?? null;
@@ -78894,9 +86612,9 @@ function axisOfGrid(source, pair, path) {
     const list = resolved(source, pair.value);
     const place = placeOf(source, pair.key);
     if (!(0,dist/* isSeq */.oP)(list))
-        throw new Problem(`^${path} must hold a list: one value per cell of the grid`, place);
+        throw new Problem(`^${path} must hold a list, one value for each cell of the grid, such as [1, 2]`, place);
     if (list.items.length === 0)
-        throw new Problem(`^${path} is an empty list, so the grid has no cells`, place);
+        throw new Problem(`^${path} is an empty list, so the grid would have no cells; add a value or remove the key`, place);
     const options = list.items.map((item) => {
         const value = resolved(source, item);
         return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item);
@@ -78924,19 +86642,22 @@ function axisOfGrid(source, pair, path) {
 function constant(node) {
     return { size: 1, pick: () => node };
 }
-function holdsGrid(source, map) {
+/** @throws Problem for a mapping that contains itself, because its walk would not end */
+function holdsGrid(source, map, within = []) {
+    if (within.includes(map))
+        throw new Problem('this mapping contains itself through an alias; write the value out', placeOf(source, map));
     return map.items.some((item) => {
         const pair = item;
         if (isGridKey(keyText(pair)))
             return true;
         const value = resolved(source, pair.value);
-        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value);
+        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value, [...within, map]);
     });
 }
 function isGridKey(key) {
     return key.length > 1 && key.startsWith('^');
 }
-/** The key without its ^, with the comments and blank lines that stood before it. */
+/** The key without its ^, with the comments and blank lines before it. */
 function plainKey(pair, name) {
     const key = new dist/* Scalar */.X5(name);
     if ((0,dist/* isScalar */.jn)(pair.key)) {
@@ -78949,7 +86670,7 @@ function plainKey(pair, name) {
     }
     return key;
 }
-/** A list item as a mapping's value: blank lines before it belonged to the list. */
+/** A list item as the value of a mapping, without the blank lines and comments that separated it from other items. */
 function detachedFromList(node) {
     if (!node?.spaceBefore && !node?.commentBefore)
         return node;
@@ -78958,7 +86679,7 @@ function detachedFromList(node) {
     copy.commentBefore = null;
     return copy;
 }
-/** One line that says what a choice is; long ones are cut by who shows them. */
+/** A choice as one line of text, not shortened. */
 function spelled(source, node) {
     if ((0,dist/* isScalar */.jn)(node) && node.source !== undefined && !node.source.includes('\n'))
         return node.source;
@@ -78976,9 +86697,12 @@ function spelled(source, node) {
 
 
 
+
+
+
 /**
  * Reads an experiment from a commit.
- * @param cluster overrides the one the yaml names; counts as an override of `cluster`
+ * @param given the overrides; one of `cluster` replaces the cluster that the yaml names
  * @throws Problem for everything that is wrong with the file, with line and column where there is one
  */
 async function loadExperiment(repo, commit, config, path, given = []) {
@@ -78988,17 +86712,17 @@ async function loadExperiment(repo, commit, config, path, given = []) {
 }
 /** The pure part of loadExperiment. */
 function experimentFrom(source, commit, config, given) {
-    // chain.n_jobs and cluster are the launcher's own and may be left to the defaults, so an override may bring them in.
+    // chain.* and cluster are settings of the launch that most experiments leave out, so an override may add them.
     const overrides = given
         .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
         .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
     const changed = applyOverrides(source, overrides);
     const grid = gridOf(changed);
-    const settings = readSettings(changed, grid.cell(0).root, config.defaults);
+    const layers = layersOf(changed, grid.cell(0).root, config);
+    const settings = readSettings(layers);
     const name = settings.name ?? (0,external_node_path_namespaceObject.basename)(source.file).replace(/\.ya?ml$/, '');
-    // How long a chain is belongs to the launch: the configs of one id are the same whatever the length.
+    // The length of a chain belongs to the launch: the configs of one id are the same whatever the length.
     const written = applyOverrides(source, overrides.filter(countsInId));
-    const cells = cellsOf(changed, grid, config, settings, written);
     return {
         id: experimentId(name, commit, hashOfOverrides(overrides)),
         name,
@@ -79007,60 +86731,93 @@ function experimentFrom(source, commit, config, given) {
         overrides,
         attempt: 1,
         settings,
-        cells,
-        cluster: clusterOf(config, settings),
+        cells: cellsOf(changed, grid, config, settings, written),
+        cluster: clusterOf(config, settings, findKey(layers, 'cluster')?.place),
+        warnings: warningsOn(changed),
     };
 }
+/** The cluster that the experiment runs on if no override says otherwise. */
 function clusterWritten(source, config) {
-    return readSettings(source, gridOf(source).cell(0).root, config.defaults).cluster ?? onlyCluster(config)?.name;
+    return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(config)?.name;
 }
-function cellsOf(source, grid, config, first, written) {
+function layersOf(source, map, config) {
+    return config.defaults === undefined ? [{ source, map }] : [{ source, map }, config.defaults];
+}
+/** @param written the experiment without the overrides that do not count in the id */
+function cellsOf(source, grid, config, settings, written) {
     const writtenGrid = gridOf(written);
-    const agreed = comparable(first);
+    const firstRoot = grid.cell(0).root;
+    const first = layersOf(source, firstRoot, config);
+    const firstNodes = topLevelNodes(source, firstRoot);
     return Array.from({ length: grid.size }, (_, number) => {
         const { choices, root } = grid.cell(number);
-        const settings = readSettings(source, root, config.defaults);
-        const different = Object.entries(comparable(settings)).find(([key, value]) => value !== agreed[key]);
-        if (different !== undefined) {
-            throw new Problem(`${source.file}: ${different[0]} differs between cell 0 and cell ${number}. All cells of one experiment are tasks of the same array; only n_steps and the experiment's own keys may be in the grid`);
-        }
-        return { number, choices, nSteps: settings.nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
+        const layers = layersOf(source, root, config);
+        // Cells share the nodes that no grid touches, so few keys have to be read again.
+        const nodes = topLevelNodes(source, root);
+        const touched = SETTING_KEYS.filter((key) => nodes.get(key) !== firstNodes.get(key));
+        refuseDifference(touched, first, layers, number);
+        const nSteps = touched.includes('n_steps') ? readSetting('n_steps', layers) : settings.nSteps;
+        return { number, choices, nSteps, config: () => textOf(withRoot(written, writtenGrid.cell(number).root)) };
     });
 }
-/** The same experiment as its k-th attempt: an id of its own, and with it directories and W&B runs of its own. */
+/** The value of each top-level key; an alias stands for itself. */
+function topLevelNodes(source, root) {
+    // The first of two pairs with one key counts, and a Map keeps the last.
+    return new Map(pairsOf(source, root)
+        .toReversed()
+        .map((pair) => [keyText(pair), pair.value]));
+}
+/** @throws Problem if a key other than n_steps has another value than in cell 0 */
+function refuseDifference(keys, first, layers, cell) {
+    const different = keys.find((key) => key !== 'n_steps' && !(0,external_node_util_.isDeepStrictEqual)(readSetting(key, layers), readSetting(key, first)));
+    if (different === undefined)
+        return;
+    throw new Problem(`${different} differs between cell 0 and cell ${cell}. All cells of an experiment are tasks of the same job array, so only n_steps and the experiment's own keys may be in the grid`, findKey(first, different)?.keyPlace);
+}
+/** The same experiment as its k-th attempt, with its own id, and so with its own directories and W&B runs. */
 function asAttempt(experiment, attempt) {
     const { name, commit, overrides } = experiment;
     return { ...experiment, attempt, id: experimentId(name, commit, hashOfOverrides(overrides), attempt) };
 }
-/** The settings that must be the same in every cell, each as one string. */
-function comparable(settings) {
-    const { nSteps: _, slurm, env, ...rest } = settings;
-    return Object.fromEntries(Object.entries({ ...rest, slurm: [...slurm], env: [...env] }).map(([key, value]) => [key, JSON.stringify(value) ?? '']));
+/** A warning for each top-level key that is almost a key of Slurm Chain: such a key has no effect. */
+function warningsOn(source) {
+    return pairsOf(source, rootOf(source)).flatMap((pair) => {
+        const key = keyText(pair);
+        const meant = misspelled(key.replace(/^\^/, ''), SETTING_KEYS);
+        if (meant === undefined)
+            return [];
+        const message = `'${key}' has no meaning for Slurm Chain and counts as the experiment's own key; did you mean '${meant}'?`;
+        return [new Problem(message, placeOf(source, pair.key)).message];
+    });
 }
 function onlyCluster(config) {
     return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
 }
-function clusterOf(config, settings) {
+/** @param place of the key `cluster`, if the experiment has it */
+function clusterOf(config, settings, place) {
+    const known = [...config.clusters.keys()];
     if (settings.cluster === undefined) {
-        if (config.clusters.size > 1) {
-            throw new Problem(`the experiment names no cluster and the repository has several: cluster: ${[...config.clusters.keys()].join(' | ')}`);
+        if (known.length > 1) {
+            throw new Problem(`the experiment names no cluster and the repository has several; choose one with cluster: ${known.join(' | ')}`);
         }
         return onlyCluster(config);
     }
     const cluster = config.clusters.get(settings.cluster);
     if (cluster === undefined) {
-        const known = [...config.clusters.keys()];
-        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || (known.length > 0 ? `; .github/slurm-chain.yml has ${known.join(', ')}` : '; .github/slurm-chain.yml has no clusters')}`);
+        const has = known.length > 0 ? known.join(', ') : 'no clusters';
+        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} has ${has}`}`, place);
     }
     return cluster;
 }
-/** Is this one of the repo's experiment files? */
+/** Does the path match one of the repository's patterns for experiments? */
 function isExperimentPath(config, path) {
     return config.experiments.some((pattern) => (0,external_node_path_namespaceObject.matchesGlob)(path, pattern));
 }
 /**
- * The path of the experiment that a person called by name or by path.
- * @throws Problem when none or more than one answers to it
+ * Finds an experiment by its path, its file name or its `name:`.
+ * @param called what a person wrote
+ * @returns the path of its file
+ * @throws Problem if no experiment or more than one fits
  */
 async function findExperiment(repo, commit, config, called) {
     const entries = await entriesAt(repo, commit);
@@ -79084,10 +86841,10 @@ async function findExperiment(repo, commit, config, called) {
         throw new Problem(`there is no experiment '${called}' at commit ${commit.slice(0, 12)}${didYouMean(called, candidates.map(fileName)) || `; looked in ${config.experiments.join(', ')}`}`);
     }
     if (others.length > 0)
-        throw new Problem(`'${called}' may be any of ${found.join(', ')}; give the path`);
+        throw new Problem(`'${called}' may mean any of ${found.join(', ')}; give the path`);
     return only;
 }
-/** The save.path of every experiment of the repository at a commit; of files that cannot be read, none. */
+/** The save.path of every experiment at a commit, each once. Files that are not valid experiments are passed over. */
 async function savePathsAt(repo, commit, config) {
     const paths = (await entriesAt(repo, commit)).map((entry) => entry.path).filter((path) => isExperimentPath(config, path));
     const found = await Promise.all(paths.map(async (path) => {
@@ -79095,18 +86852,18 @@ async function savePathsAt(repo, commit, config) {
             return (await loadExperiment(repo, commit, config, path)).settings.save.path;
         }
         catch {
-            return undefined; // what is wrong with it matters when it is launched
+            return undefined; // a launch of this file reports what is wrong with it
         }
     }));
     return [...new Set(found.filter((path) => path !== undefined))];
 }
 async function nameAt(repo, commit, path) {
     try {
-        const name = rootOf(parseSource(path, await fileAt(repo, commit, path))).get('name');
-        return typeof name === 'string' ? name : undefined;
+        const source = parseSource(path, await fileAt(repo, commit, path));
+        return readSetting('name', [{ source, map: rootOf(source) }]);
     }
     catch {
-        return undefined; // a broken file among others is not the one that was asked for
+        return undefined; // a file that is not valid cannot be the one that was asked for
     }
 }
 
@@ -79202,6 +86959,7 @@ async function reachabilityOf(cache, manifest, isAvailable) {
 }
 
 ;// CONCATENATED MODULE: ./lib/audit/records.js
+
 /**
  * Compares the three records of what was submitted: manifest, ledger and journals.
  * @param ledger undefined if it is gone; without the lines that cannot be read
@@ -79223,7 +86981,7 @@ function compareRecords(manifest, ledger, unreadable, accounts) {
     if (ledger === undefined)
         return { changed: records_unique(changed), missing: [], notes: [] };
     const missing = [];
-    const notes = unreadable > 0 ? [`${unreadable} lines of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
+    const notes = unreadable > 0 ? [`${count(unreadable, 'line')} of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
     const released = new Set(ledger.flatMap((line) => (line.event === 'releasing' ? [line.launch] : [])));
     for (const launch of released) {
         if (!launches.has(launch))
@@ -79281,11 +87039,11 @@ function identityOf(manifest) {
     const wandb = manifest.wandb;
     return {
         ...{ name, commit, subject, path, attempt, repository, cluster },
-        overrides: report_textsOf(manifest.overrides),
-        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: report_textsOf(wandb.runs) } : null,
+        overrides: textsOf(manifest.overrides),
+        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: textsOf(wandb.runs) } : null,
     };
 }
-function report_textsOf(value) {
+function textsOf(value) {
     return Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))) : [];
 }
 function launchOf(launch, ledger, accounts) {
@@ -79299,7 +87057,7 @@ function launchOf(launch, ledger, accounts) {
         command: String(launch.command),
         pullRequest: typeof pullRequest === 'number' ? pullRequest : undefined,
         jobNumbers: launch.steps.map(Number),
-        overrides: report_textsOf(launch.overrides),
+        overrides: textsOf(launch.overrides),
         jobs: [...jobs.values()],
     };
 }
@@ -79544,7 +87302,6 @@ const CHANGE_PARTS = ['lock', 'layout', 'job-name', 'queue', 'ledger', 'change']
 const CHANGE_ANSWERS = {
     ...FRAME_ANSWERS,
     waiting: ['holder'],
-    note: ['text'],
 };
 
 ;// CONCATENATED MODULE: ./lib/cluster/programs/cancel.js
@@ -79758,7 +87515,7 @@ function gpuHours(slurm, cells, jobs) {
 
 
 /** Combines what ledger, queue, accounting, journals and checkpoints say. Pure. */
-function statusOf(source) {
+function status_statusOf(source) {
     const { manifest, slurm } = source;
     const numbers = manifest.cells.map((cell) => cell.cell);
     const { jobs, tasksByCell } = status_tasksOf(source, numbers);
@@ -79909,7 +87666,7 @@ const FIRST_LAUNCH = { launch: 1, firstJob: 1, nonce: '0' };
 function planOf(experiment, places, name = FIRST_LAUNCH, behindTail = false) {
     const { settings, cells } = experiment;
     const { firstJob } = name;
-    const array = arrayOf(cells.length, settings.maxConcurrentJobs);
+    const array = plan_arrayOf(cells.length, settings.maxConcurrentJobs);
     const submissions = [];
     const add = (jobNumber, indexes, after, cell) => submissions.push(submissionOf({ experiment, places, name, jobNumber, array: indexes, after, cell }));
     for (let jobNumber = firstJob; jobNumber < firstJob + settings.chain.nJobs; jobNumber += 1) {
@@ -79966,7 +87723,7 @@ function submissionOf({ experiment, places, name, jobNumber, array, after, cell,
     };
 }
 /** `0-7%4`: cells 0 to 7, four at a time. */
-function arrayOf(cells, atATime) {
+function plan_arrayOf(cells, atATime) {
     const throttle = atATime !== undefined && atATime < cells ? `%${atATime}` : '';
     return `0-${cells - 1}${throttle}`;
 }
@@ -79978,7 +87735,7 @@ function resourceArguments(experiment) {
 }
 /** The options of the whole array, for `sbatch --test-only` before anything is staged. */
 function testArguments(experiment) {
-    return [...resourceArguments(experiment), `--array=${arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
+    return [...resourceArguments(experiment), `--array=${plan_arrayOf(experiment.cells.length, experiment.settings.maxConcurrentJobs)}`];
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/limits.js
@@ -80184,6 +87941,7 @@ function sbatchMessage(text) {
 
 const submit_ANSWERS = {
     ...CHANGE_ANSWERS,
+    note: ['text'],
     changed: [],
     alive: ['jobId', 'state', 'dependency', 'name'],
     submitted: ['jobNumber', 'cell', 'jobId', 'after…'],
@@ -80351,11 +88109,12 @@ function notesOnCode(code) {
             : []),
     ];
 }
-/** What a person should know about settings: those without effect, and those that change what the report promises. */
+/** What a person should know about settings: likely typos, settings without effect, and those that change what the report promises. */
 function notesOnSettings(experiment, secrets) {
     const { slurm, env, chain } = experiment.settings;
     const mode = secrets.get('WANDB_MODE') ?? env.get('WANDB_MODE');
     return [
+        ...experiment.warnings,
         ...(slurm.has('job-name')
             ? ['slurm.job-name has no effect: a job is named after its experiment, launch and number, because it is found by that name.']
             : []),
@@ -80411,7 +88170,7 @@ async function withStatus(login, report, summary) {
     }
 }
 function chainStatus(experiment, seen, listing) {
-    return statusOf({
+    return status_statusOf({
         manifest: experiment.manifest,
         jobs: jobsOf(experiment, listing.now),
         cancelled: cancellations(experiment.ledger),
@@ -80544,7 +88303,7 @@ function notesOn({ id, jobNumber, cell }, rows, report) {
 var ssh2_lib = __nccwpck_require__(5472);
 ;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
 
-/** Lines that are not a key (comments, certificate authorities, which ssh2 does not know) are passed over. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
+/** Skips lines without a key: comments, and certificate authorities, which ssh2 does not support. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
 function known_hosts_parse(text) {
     const entries = [];
     for (const line of text.split(/\r?\n/)) {
@@ -80585,7 +88344,7 @@ function glob(pattern, name) {
         .replaceAll('?', '.');
     return new RegExp(`^${expression}$`).test(name.toLowerCase());
 }
-/** The key types known for a host, so that the handshake asks for one of them. */
+/** The key types that are known for a host, so that the handshake asks for one of them. */
 function knownKeyTypes(text, host, port) {
     const name = nameOf(host, port);
     return [
@@ -80595,9 +88354,8 @@ function knownKeyTypes(text, host, port) {
     ];
 }
 /**
- * Is this the host's key? Every key of every line that matches the host counts, because one name may stand for several
- * login nodes.
- * @param key as it came over the wire (RFC 4253, 6.6)
+ * Is this the host's key? Every key on every matching line counts, because one name may stand for several login nodes.
+ * @param key in the wire format (RFC 4253, section 6.6)
  */
 function checkHostKey(text, host, port, key) {
     const name = nameOf(host, port);
@@ -80611,7 +88369,7 @@ function checkHostKey(text, host, port, key) {
         return { kind: 'known' };
     return { kind: entries.some((entry) => entry.type === type) ? 'changed' : 'unknown', ...about };
 }
-/** As ssh-keygen -l prints it. */
+/** The fingerprint of a key, as ssh-keygen -l prints it. */
 function fingerprintOf(key) {
     return `SHA256:${(0,external_node_crypto_.createHash)('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }
@@ -80634,7 +88392,7 @@ async function connect(cluster, credentials) {
             return await connectOnce(cluster, key);
         }
         catch (error) {
-            // Only what never got as far as a login is tried again: nothing can have happened over there.
+            // Only a login that failed is tried again: nothing can have happened on the cluster.
             if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES)
                 throw error;
             await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
@@ -80644,23 +88402,23 @@ async function connect(cluster, credentials) {
 class Unreachable extends Problem {
 }
 function parseKey({ privateKey, passphrase }) {
-    // Secrets lose their last line end easily, and gain carriage returns; both break the format.
+    // A secret easily loses its last line end or gains carriage returns. Both break the format.
     const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
     if (/^PuTTY-User-Key-File/.test(text)) {
-        throw new Problem("the ssh-key is in PuTTY's format; export it as an OpenSSH key (puttygen key.ppk -O private-openssh -o key)");
+        throw new Problem("the ssh-key is in PuTTY's format. Export it as an OpenSSH key: puttygen key.ppk -O private-openssh -o key");
     }
     if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text))
-        throw new Problem('the ssh-key is a public key; the private one is needed');
+        throw new Problem('the ssh-key is a public key. Give the private key, the file without .pub');
     if (!text.startsWith('-----BEGIN ')) {
-        throw new Problem("the ssh-key does not start with '-----BEGIN'; give the whole private key file, line ends included");
+        throw new Problem("the ssh-key does not start with '-----BEGIN'. Give the whole private key file, with its line ends");
     }
     const parsed = ssh2_lib.utils.parseKey(text, passphrase || undefined);
     if (parsed instanceof Error) {
         if (/no passphrase/i.test(parsed.message))
-            throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase');
+            throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase. Set the input ssh-passphrase');
         if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
-            throw new Problem('the ssh-passphrase does not open the ssh-key');
-        throw new Problem(`the ssh-key cannot be read (${parsed.message}); are its line breaks still there? An ed25519 key from ssh-keygen works`);
+            throw new Problem('the ssh-passphrase does not decrypt the ssh-key. Check the input ssh-passphrase');
+        throw new Problem(`the ssh-key cannot be read (${parsed.message}). Check that its line breaks are still there. A key from ssh-keygen -t ed25519 works`);
     }
     const [first] = [parsed].flat();
     if (first === undefined)
@@ -80675,7 +88433,7 @@ async function connectOnce(cluster, key) {
         let client;
         for (const hop of hops) {
             if (client !== undefined)
-                through = await forward(client, hop);
+                through = await connection_forward(client, hop);
             client = await connection_login(hop, key, cluster, through);
             opened.push(client);
         }
@@ -80689,13 +88447,13 @@ async function connectOnce(cluster, key) {
         throw error;
     }
 }
-function forward(client, hop) {
+function connection_forward(client, hop) {
     return new Promise((resolve, reject) => {
-        const late = setTimeout(() => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s`)), READY_SECONDS * 1000);
+        const late = setTimeout(() => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s. Check the host name and port`)), READY_SECONDS * 1000);
         client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
             clearTimeout(late);
             if (error)
-                reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}`));
+                reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}. Check the host name and port`));
             else
                 resolve(channel);
         });
@@ -80724,10 +88482,10 @@ function connection_login(hop, key, cluster, sock) {
                     return true;
                 const start = {
                     unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
-                    changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}; somebody may be listening in, or the host got a new key`,
+                    changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}. Somebody may be intercepting the connection, or the host has a new key`,
                     revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
                 }[verdict.kind];
-                refusedHostKey = new Problem(`${start}. It offered ${verdict.type} ${verdict.fingerprint}. Once you have checked that fingerprint with the cluster's documentation or staff, this is the line for clusters.${cluster.name}.known_hosts: ${verdict.line}`);
+                refusedHostKey = new Problem(`${start}. It offered ${verdict.type} ${verdict.fingerprint}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff. If it matches, add this line to clusters.${cluster.name}.known_hosts: ${verdict.line}`);
                 return false;
             },
             authHandler: (methodsLeft, partialSuccess, next) => {
@@ -80748,19 +88506,19 @@ function connection_login(hop, key, cluster, sock) {
             if (error.level === 'client-authentication') {
                 const methods = offered?.join(', ') || 'none';
                 return reject(new Problem(accepted
-                    ? `${where} took the key and asks for a second factor (${methods}). A workflow cannot give one: ask the cluster's staff for an account that may log in with a key alone`
-                    : `${where} did not take the key ${key.fingerprint}. Its public half belongs into ~/.ssh/authorized_keys of ${hop.user} there; the server takes: ${methods}`));
+                    ? `${where} accepted the key and asks for a second factor (${methods}). A workflow cannot give one. Ask the cluster's staff for an account that may log in with a key alone`
+                    : `${where} rejected the key ${key.fingerprint}. Add its public key to ~/.ssh/authorized_keys of ${hop.user} on that host. The server accepts: ${methods}`));
             }
             if (/no matching/i.test(error.message)) {
-                return reject(new Problem(`${where}: no common algorithm (${error.message}); the server is too old or too strict for this client`));
+                return reject(new Problem(`${where} and this client have no algorithm in common (${error.message}). The server is too old, or its settings are too strict`));
             }
-            reject(new Unreachable(`cannot reach ${where}: ${error.message}. Is the name right, does the login node accept connections from the runner (firewall, VPN, fail2ban), does it need proxy_jump?`));
+            reject(new Unreachable(`cannot reach ${where}: ${error.message}. Check the host name, whether the login node accepts connections from the runner (firewall, VPN, fail2ban), and whether it needs proxy_jump`));
         });
         client.on('close', () => reject(new Unreachable(`${where} closed the connection before the login was complete`)));
         client.connect(config);
     });
 }
-/** The types the known_hosts has come first, or the server would show a key that nobody wrote down (ssh_config(5), HostKeyAlgorithms). */
+/** The types in known_hosts come first. Otherwise the server might offer a key that is not in it (ssh_config(5), HostKeyAlgorithms). */
 function hostKeyAlgorithms(known) {
     const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
     const isKnown = (algorithm) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
@@ -80806,16 +88564,16 @@ function execute(client, command, options, lostReason) {
         client.exec(command, (error, channel) => {
             if (error)
                 return finish({ lost: error.message });
-            // Both streams are drained whatever comes, or a full window would stop the command.
+            // Both streams are always read, because a full window would stop the command.
             channel.on('data', options.onStdout);
             channel.stderr.on('data', options.onStderr);
             channel.on('exit', (status) => {
                 if (status !== null)
                     code = status;
             });
-            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'it ended without an exit code' } : { code }));
+            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'the command ended without an exit code' } : { code }));
             options.input.on('error', (reason) => {
-                // Half an input must not pass for a whole one: the command is left without its end.
+                // Half an input must not look like a whole one, so the command never sees its end.
                 finish({ lost: messageOf(reason) });
                 channel.destroy();
             });
@@ -81838,7 +89596,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(2544);
+__nccwpck_require__(1679);
 
 module.exports = __webpack_exports__;
 /******/ })()

@@ -11,7 +11,7 @@
 
 # The account may export a variable with a name that this script uses. The user's program gets it back.
 declare -A ACCOUNT_ENVIRONMENT=()
-for name in $(compgen -e); do ACCOUNT_ENVIRONMENT[$name]=${!name}; done
+for _name in $(compgen -e); do ACCOUNT_ENVIRONMENT[$_name]=${!_name}; done
 
 CELL=${SLURM_ARRAY_TASK_ID:?this script runs as a task of a job array}
 TASK=$SLURM_JOB_ID
@@ -205,10 +205,10 @@ CONTRACT+=' SLURM_EXPORT_ENV PET_SIGNALS_TO_HANDLE'
 
 # restore_account_environment: gives exported variables that this script changed their old values.
 restore_account_environment() {
-    local name
-    for name in "${!ACCOUNT_ENVIRONMENT[@]}"; do
-        case " $CONTRACT " in *" $name "*) continue ;; esac
-        [ "${!name-}" = "${ACCOUNT_ENVIRONMENT[$name]}" ] || export "$name=${ACCOUNT_ENVIRONMENT[$name]}"
+    local _name # not a name that an account uses
+    for _name in "${!ACCOUNT_ENVIRONMENT[@]}"; do
+        case " $CONTRACT " in *" $_name "*) continue ;; esac
+        [ "${!_name-}" = "${ACCOUNT_ENVIRONMENT[$_name]}" ] || export "$_name=${ACCOUNT_ENVIRONMENT[$_name]}"
     done
 }
 

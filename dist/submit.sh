@@ -2,6 +2,7 @@
 # The submission: either the whole chain is in the queue, on record and released, or the queue is as it was.
 #
 # answers (the same table as in src/cluster/programs/submit.ts):
+#   note TEXT                    something a person should know
 #   changed                      another launch changed the ledger since the probe; nothing was done
 #   alive JOB_ID STATE DEPENDENCY NAME   a row of squeue of the chain that is in the queue already
 #   submitted JOB_NUMBER CELL JOB_ID AFTER…   CELL is empty for an array over all cells
@@ -27,9 +28,7 @@
 # A call of sbatch has three outcomes: it was refused, it gave one id that has our tag, or we do not know. Unknown is settled by
 # looking for the tag (the job name) in squeue and sacct. Nothing is submitted again before that look found nothing.
 
-SBATCH_PATIENCE=300                      # seconds; sbatch itself retries for two minutes when the controller is busy (src/sbatch/sbatch.c)
-LOST_PAUSES=${CHAIN_LOST_PAUSES:-0 1 2 4 8 15} # seconds between looks for a job whose sbatch call got lost
-READ_PAUSES=${CHAIN_READ_PAUSES:-0 1 2 5 10}   # seconds between looks for a job that sbatch accepted, and between releases
+SBATCH_PATIENCE=300 # seconds; sbatch itself retries for two minutes when the controller is busy (src/sbatch/sbatch.c)
 
 submit_begin() {
     local lines=0 rows
@@ -200,7 +199,7 @@ LOST_ON_THE_WAY='timed out|Zero Bytes|Unable to contact|Unexpected message|I/O e
 # sbatch_once TAG ARGUMENT…: returns 0 submitted (sets ID and SLURM_CLUSTER), 1 refused, 2 unknown, 3 lost and not in the queue;
 # the last three set REASON.
 sbatch_once() {
-    local tag=$1 said status errors pauses=$LOST_PAUSES
+    local tag=$1 said status errors pauses=$LOOK_PAUSES refused=''
     shift
     said=$(timeout $SBATCH_PATIENCE sbatch --parsable "$@" 2>"$SCRATCH" </dev/null)
     status=$?
@@ -216,11 +215,11 @@ sbatch_once() {
     # that got lost may still arrive.
     if [[ $errors == *'Batch job submission failed:'* || ($status -ne 0 && $status -lt 124 && -n $errors) ]] &&
         ! [[ $errors =~ $LOST_ON_THE_WAY ]]; then
-        pauses='0 1'
+        pauses='0 1' refused=1
     fi
     look_for "$tag" "$pauses" && return 0
     case $? in
-        1) if [ "$pauses" = '0 1' ]; then return 1; else return 3; fi ;;
+        1) if [ -n "$refused" ]; then return 1; else return 3; fi ;;
         2) return 2 ;;
         *) return 1 ;;
     esac
@@ -269,7 +268,7 @@ find_by_tag() {
 confirm() {
     local tag=$1 dependency=$2 after=$3 pause status=3 waits_for=()
     WRONG=''
-    for pause in $READ_PAUSES; do
+    for pause in $RETRY_PAUSES; do
         sleep "$pause"
         keep_lock || roll_back "another launch took over the lock while $tag was submitted"
         read_back "$ID" "$dependency" "$tag"
@@ -387,7 +386,7 @@ submit_end() {
 release() {
     local launch=$1 ids=() id pause
     for id in $2; do ids=("$id" "${ids[@]}"); done
-    for pause in $READ_PAUSES; do
+    for pause in $RETRY_PAUSES; do
         sleep "$pause"
         # A job that has ended cannot be released, and need not be.
         if timeout 60 scontrol release "${ids[@]}" 2>"$SCRATCH" || ! grep -qv 'already completing or completed\|Invalid job id' "$SCRATCH"; then

@@ -36,7 +36,8 @@ export function compareRecords(
   if (ledger === undefined) return { changed: unique(changed), missing: [], notes: [] };
 
   const missing: string[] = [];
-  const notes = unreadable > 0 ? [`${count(unreadable, 'line')} of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
+  const notes =
+    unreadable > 0 ? [`${count(unreadable, 'line')} of the ledger cannot be read; a full disk or a kill leaves such lines`] : [];
   const released = new Set(ledger.flatMap((line) => (line.event === 'releasing' ? [line.launch] : [])));
   for (const launch of released) {
     if (!launches.has(launch)) changed.push(`the ledger has launch ${launch}, which the manifest lacks`);

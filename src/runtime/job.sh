@@ -11,7 +11,7 @@
 
 # The account may export a variable with a name that this script uses. The user's program gets it back.
 declare -A ACCOUNT_ENVIRONMENT=()
-for name in $(compgen -e); do ACCOUNT_ENVIRONMENT[$name]=${!name}; done
+for _name in $(compgen -e); do ACCOUNT_ENVIRONMENT[$_name]=${!_name}; done
 
 CELL=${SLURM_ARRAY_TASK_ID:?this script runs as a task of a job array}
 TASK=$SLURM_JOB_ID

