@@ -32,11 +32,11 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
   const looked = await lab.comment(pull, '/status');
   assert.equal(looked.outputs['state'], 'running', looked.log);
   const body = shown(lab, id);
-  assert.match(body, /running, step 1 of 3/);
+  assert.match(body, /running, job 1 of 3/);
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 2 running \|/);
-  assert.match(body, /\| 2 \| `\d+` \| `\d+` \| 2 waiting for the step before \|/);
+  assert.match(body, /\| 2 \| `\d+` \| `\d+` \| 2 waiting for the previous job \|/);
   assert.match(body, /\| 0 \| `train\.lr=0\.1` \| `step_\d+` \| ░+ \d+%, [\d\u00a0smin]+left \| step 1: running for \d+ s on n\d \|/);
-  assert.match(lab.hub.statuses[0]?.description ?? '', /^running, step 1 of 3, \d+%$/);
+  assert.match(lab.hub.statuses[0]?.description ?? '', /^running, job 1 of 3, \d+%$/);
 
   // The pull request moves on; the chain stays that of its commit.
   lab.commit({ 'README.md': 'another commit\n' });
@@ -47,7 +47,7 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
 
   const cell = await lab.comment(pull, '/cancel cell=1');
   assert.equal(cell.outputs['state'], 'cancelled', cell.log);
-  assert.match(shown(lab, id), /partly cancelled; running, step 1 of 5[\s\S]*Cancelled cell 1\. Of its tasks \d+\\_1 was running/);
+  assert.match(shown(lab, id), /partly cancelled; running, job 1 of 5[\s\S]*Cancelled cell 1\. Of its tasks, \d+\\_1 was running/);
   assert.deepEqual(tasksOf(id), [0, 0, 0, 0, 0]);
 
   const all = await lab.comment(pull, '/cancel');
@@ -73,7 +73,7 @@ test('a task that failed shows the end of its log, without the secrets it was gi
   const body = lab.hub.comments[0]?.body ?? '';
   assert.match(
     body,
-    /failed, step 2: exit code 3; the stop rule ended the later ones\. Nothing is in the queue any more, 0 of 1 cells complete/,
+    /failed, job 2: exit code 3\. Nothing is in the queue, 0 of 1 cell complete/,
   );
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 1 failed, exit code 3 \|/);
   assert.match(body, /\| 3 \| .* \| 1 stopped by the stop rule \\\(too many failures without a new checkpoint\\\) \|/);
@@ -95,7 +95,7 @@ test('a status rebuilds the comment from nothing, on any runner, and says the sa
   const before = lab.hub.comments[0]?.body;
   assert.match(
     before ?? '',
-    /complete: every cell is done[\s\S]*\| 1 \| `\d+` \| {2}\| 1 finished \|\n\| 2 \| `\d+` \| `\d+` \| 1 nothing left to do \|/,
+    /complete: every cell is complete[\s\S]*\| 1 \| `\d+` \| {2}\| 1 finished \|\n\| 2 \| `\d+` \| `\d+` \| 1 nothing left to do \|/,
   );
   assert.match(before ?? '', /██████████ 100% \| complete \|/);
   assert.equal(lab.hub.statuses[0]?.state, 'success');
@@ -120,7 +120,7 @@ test('cancelling one step alone says that the next one starts, and it does', asy
   assert.equal(result.code, 0, result.log);
   assert.match(
     result.summary,
-    /The step behind it starts now: a cancelled step counts as ended\. 1 job of the chain is still in the queue/,
+    /The next job starts now, because a cancelled job counts as ended\. 1 job of the chain is still in the queue/,
   );
   await until('step 2 to run', () => slurm(cluster, 'squeue', '-h', '-j', second ?? '', '-o', '%T') === 'RUNNING');
   await lab.dispatch({ command: 'cancel', target: `${id}-0` });
@@ -169,7 +169,7 @@ test('a command that is none gets the list; a comment that is no command gets no
   const result = await lab.comment(pull, '/statsu now, <b>please</b>');
   assert.equal(result.code, 0, result.log);
   const answer = lab.hub.comments.find((one) => one.author !== 'alice')?.body ?? '';
-  assert.match(answer, /There is no command \/statsu; did you mean .*status'\? There are:/);
+  assert.match(answer, /There is no command \/statsu; did you mean .*status'\? These are the commands:/);
   assert.match(answer, /`\/extend \[WHAT\] \[N\]`/);
   assert.ok(!answer.includes('please'));
   assert.deepEqual(reactions(lab), ['confused']);
@@ -182,7 +182,7 @@ test('a comment asks for what is not there: the answer says so, once', async () 
   const pull = lab.openPull();
   const result = await lab.comment(pull, '/extend');
   assert.equal(result.code, 1);
-  assert.match(result.errors[0] ?? '', /nothing was launched from pull request #1/);
+  assert.match(result.errors[0] ?? '', /no cluster has a chain that was launched from pull request #1/);
   const problem = lab.hub.comments.filter((one) => one.author !== 'alice');
   assert.equal(problem.length, 1);
   assert.match(problem[0]?.body ?? '', /Not done: `\/extend`/);
@@ -203,11 +203,11 @@ test('without statuses: write, and with a comment that cannot be written, everyt
 test('a chain of another repository on the same account is neither shown nor cancelled', async () => {
   const lab = await newLab('mine', { experiment: { nSteps: 4000 } });
   const id = (await lab.dispatch({ config: 'mine' })).outputs['experiment-id'] ?? '';
-  const manifest = `${lab.workdir}/experiments/${id}/manifest.json`;
-  asUser(cluster, `sed -i 's#"repository":"lab/nano"#"repository":"lab/other"#g' ${manifest}`);
+  const directory = `${lab.workdir}/experiments/${id}`;
+  asUser(cluster, `cd ${directory} && sed -i 's#"repository":"lab/nano"#"repository":"lab/other"#g' manifest.json summary.json`);
   for (const command of ['status', 'cancel', 'extend']) {
     const result = await lab.dispatch({ command, target: id });
-    assert.match(result.errors[0] ?? '', /there is no experiment of lab\/nano on the cluster that '.*' names/, command);
+    assert.match(result.errors[0] ?? '', /no experiment of lab\/nano on the cluster matches '.*'/, command);
   }
   assert.equal(tasksOf(id).length, 2);
   cancelQueue(cluster, id);
@@ -251,7 +251,7 @@ test('a thousand cells: one status, one comment that GitHub takes, those that ne
   assert.equal(looked.outputs['state'], 'waiting', looked.log);
   assert.ok(Date.now() - began < 60_000, 'not a round trip a cell');
   const body = lab.hub.comments.find((one) => one.body.startsWith('<!-- slurm-chain'))?.body ?? '';
-  assert.match(body, /step 1 of 2: waiting for resources \(BeginTime/);
+  assert.match(body, /job 1 of 2: waiting for resources \(BeginTime/);
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 1000 waiting for resources/);
   assert.match(body, /1,000 cells, 0 complete/);
   assert.match(body, /and 970 more cells, in the summary of the workflow run/);
@@ -266,7 +266,7 @@ for (const [what, shims, wanted] of [
   [
     'squeue does not answer',
     { squeue: 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1' },
-    /complete: every cell is done/,
+    /complete: every cell is complete/,
   ],
 ] as const) {
   test(`a status when ${what} says what is known all the same`, async () => {
@@ -286,9 +286,9 @@ test('waiting says only what changed, ends when the chain has, and leaves the jo
   const result = await lab.dispatch({ config: 'waits', wait: 'finished' });
   assert.equal(result.code, 0, result.log);
   assert.equal(result.outputs['state'], 'complete');
-  const said = result.log.split('\n').filter((line) => /^waits-\S+: (running|step|complete)/.test(line));
+  const said = result.log.split('\n').filter((line) => /^waits-\S+: (running|job|complete)/.test(line));
   assert.equal(new Set(said).size, said.length, said.join('\n'));
-  assert.match(said.at(-1) ?? '', /complete: every cell is done/);
+  assert.match(said.at(-1) ?? '', /complete: every cell is complete/);
 
   const long = await newLab('stays', { experiment: { nSteps: 40_000 } });
   const stopped = await long.dispatch(

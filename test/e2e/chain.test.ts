@@ -67,7 +67,7 @@ test('step 1 trains from scratch, step 2 finds it done and runs neither setup no
   const again = await lab.label(pull, 'launch:smoke');
   assert.equal(again.code, 0, again.log);
   assert.equal(again.outputs['state'], 'complete');
-  assert.match(lab.hub.comments[0]?.body ?? '', /complete: every cell is done, nothing was submitted/);
+  assert.match(lab.hub.comments[0]?.body ?? '', /complete: every cell is complete, nothing was submitted/);
   const ledger = readFileSync(join(experiment, 'ledger.jsonl'), 'utf8')
     .trim()
     .split('\n')

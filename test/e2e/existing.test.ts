@@ -66,7 +66,7 @@ test('a chain of single cells is extended cell by cell, each behind its own last
 test('extend carries on a chain that has ended, and refuses where there is none', async () => {
   const lab = await newLab('ended');
   const none = await lab.dispatch({ command: 'extend', config: 'ended' });
-  assert.match(none.errors[0] ?? '', /there is no experiment of lab\/nano on the cluster that 'ended' names/);
+  assert.match(none.errors[0] ?? '', /no experiment of lab\/nano on the cluster matches 'ended'/);
   const first = await lab.dispatch({ config: 'ended' });
   const id = first.outputs['experiment-id'] ?? '';
   await cancel(id);

@@ -45,7 +45,7 @@ describe('in labs of their own, all at once', { concurrency: true }, () => {
   });
 
   test('the action is killed with SIGKILL at every phase and after every submission', async () => {
-    const phases = [/^connecting/, /^sending the code/, /^staging/, /^step 1: job/, /^step 2: job/, /^step 3: job/, /^comment|^::endgroup/];
+    const phases = [/^connecting/, /^sending the code/, /^staging/, /^job 1: /, /^job 2: /, /^job 3: /, /^comment|^::endgroup/];
     await atOnce(AT_ONCE, phases, async (phase) => {
       const { lab, name } = await newLab();
       let killed = false;

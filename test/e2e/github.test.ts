@@ -23,7 +23,7 @@ test('a label set by somebody without write permission launches nothing', async 
   const pull = lab.openPull();
   const result = await lab.label(pull, 'launch', { event: lab.labeled(pull, 'launch', 'mallory') });
   assert.equal(result.code, 1);
-  assert.match(result.errors[0] ?? '', /^mallory has read permission on lab\/nano; launching on the cluster takes write/);
+  assert.match(result.errors[0] ?? '', /^mallory has read permission on lab\/nano; Launching on the cluster needs write/);
   assert.deepEqual(mine(), []);
 });
 
@@ -80,7 +80,7 @@ test('a push between the label and the submission stops the launch', async () =>
   const again = await lab.label(pull, 'launch:run');
   assert.equal(again.code, 0, again.log);
   assert.equal(lab.hub.comments.length, 1);
-  assert.match(lab.hub.comments[0]?.body ?? '', /submitted, 2 steps/);
+  assert.match(lab.hub.comments[0]?.body ?? '', /submitted, 2 jobs/);
   cancel();
 });
 
@@ -113,7 +113,7 @@ for (const status of [401, 403, 404, 422] as const) {
     assert.match(result.outputs['job-ids'] ?? '', /^\d+,\d+$/);
     assert.match(result.warnings.join(), /writing the comment on pull request #1 failed.*The report is in the summary/);
     if (status === 403) assert.match(result.warnings.join(), /give the workflow 'permissions: pull-requests: write'/);
-    assert.match(result.summary, /submitted, 2 steps/);
+    assert.match(result.summary, /submitted, 2 jobs/);
     cancel();
   });
 }
@@ -144,7 +144,7 @@ test('with no pull request, summary and outputs are the report', async () => {
   const result = await lab.dispatch({ config: 'run' });
   assert.equal(result.code, 0, result.log);
   assert.equal(result.outputs['comment-url'], '');
-  assert.match(result.summary, /submitted, 2 steps/);
+  assert.match(result.summary, /submitted, 2 jobs/);
   assert.deepEqual(lab.hub.comments, []);
   cancel();
 });
@@ -184,7 +184,7 @@ test('two writers that both found no comment leave one', async () => {
     lab.hub.comments.map((comment) => comment.id),
     [7],
   );
-  assert.match(lab.hub.comments[0]?.body ?? '', /submitted, 2 steps/);
+  assert.match(lab.hub.comments[0]?.body ?? '', /submitted, 2 jobs/);
   cancel();
 });
 
@@ -195,7 +195,7 @@ test('plan reports the exact calls, asks the cluster, and submits nothing', asyn
   assert.equal(result.outputs['state'], 'planned');
   assert.equal(result.outputs['job-ids'], '');
   assert.equal(result.summary.match(/sbatch --parsable /g)?.length, 5);
-  assert.match(result.summary, /1 cell × 5 steps · at most 240 GPU-hours/);
+  assert.match(result.summary, /1 cell × 5 jobs · at most 240 GPU-hours/);
   assert.match(result.summary, /sbatch \\-\\-test\\-only on entropy: Job \d+ to start at/);
   assert.deepEqual(mine(), []);
 });

@@ -22,12 +22,12 @@ test('a chain that does not fit into the submit limits is refused with the sum b
   const lines = [
     [
       ['user', cluster.CLUSTER_USER, 'set', 'maxsubmitjobs=7'],
-      /3 × 4 = 12 tasks do not fit on entropy: MaxSubmitJobs in account lab is 7, and 0 are in the queue\. A chain of 2 steps would fit/,
+      /3 × 4 = 12 tasks do not fit on entropy: MaxSubmitJobs in account lab is 7, and 0 are in the queue\. A chain of 2 jobs would fit/,
     ],
     [['account', 'lab', 'set', 'grpsubmitjobs=11'], /GrpSubmitJobs of account lab is 11, and 0 are/],
     [
       ['qos', 'normal', 'set', 'maxsubmitjobspu=2'],
-      /MaxSubmitJobsPerUser of QOS normal is 2, and 0 are in the queue\. Not one step would fit/,
+      /MaxSubmitJobsPerUser of QOS normal is 2, and 0 are in the queue\. Not even one job would fit/,
     ],
   ] as const;
   for (const [[what, who, set, value], message] of lines) {
@@ -50,7 +50,7 @@ test('what the account has in the queue already counts', async () => {
   try {
     const lab = await newLab('counted');
     const result = await lab.dispatch({ config: 'counted' });
-    assert.match(result.errors[0] ?? '', /MaxSubmitJobs in account lab is 16, and 5 are in the queue\. A chain of 3 steps would fit/);
+    assert.match(result.errors[0] ?? '', /MaxSubmitJobs in account lab is 16, and 5 are in the queue\. A chain of 3 jobs would fit/);
   } finally {
     limit(-1);
     slurm(cluster, 'scancel', '-u', cluster.CLUSTER_USER);
@@ -111,11 +111,11 @@ for (const scope of ['array', 'cell']) {
     try {
       const first = await lab.dispatch({ config: name, overrides, partial: 'keep' });
       assert.equal(first.outputs['state'], 'submitted', first.log);
-      assert.match(first.summary, /Slurm refused step 3 of 4 \\\(.*AssocMaxSubmitJobLimit.*2 steps of 3 tasks each are missing/);
+      assert.match(first.summary, /Slurm refused job 3 of 4 \\\(.*AssocMaxSubmitJobLimit.*2 jobs of 3 tasks each are missing/);
       assert.equal(steps(), '111222');
       const second = await lab.dispatch({ config: name, overrides });
       assert.equal(second.outputs['state'], 'alive', second.log);
-      assert.match(second.log, /there is no room yet for the missing steps/);
+      assert.match(second.log, /there is no room yet for the missing jobs/);
       assert.equal(steps(), '111222');
       limit(-1);
       const third = await lab.dispatch({ config: name, overrides });
@@ -145,5 +145,5 @@ test('more tasks than the cluster holds jobs is refused with the sum', async () 
     n_jobs: '1000',
     overrides: `train.^lr=[${Array.from({ length: 20 }, (_, index) => index).join(', ')}]`,
   });
-  assert.match(result.errors[0] ?? '', /asks for 20 cells × 1000 steps = 20000 tasks, and entropy holds at most 10000 jobs .*MaxJobCount/);
+  assert.match(result.errors[0] ?? '', /asks for 20 cells × 1000 jobs = 20000 tasks, and entropy holds at most 10000 tasks .*MaxJobCount/);
 });

@@ -173,7 +173,7 @@ test('SIGTERM to the action between two submissions takes back what was queued',
     { config: 'stopped' },
     {
       onLine: (line, kill) => {
-        if (/step 1: job/.test(line)) kill('SIGTERM');
+        if (/job 1: /.test(line)) kill('SIGTERM');
       },
     },
   );

@@ -175,8 +175,10 @@ function byExperiment(answers: Answers<typeof ANSWERS>, targets: readonly Survey
 
 function surveyedOf({ id, manifest, ledger, journals, cells }: ExperimentAnswers, clusterName: string): Surveyed {
   if (manifest === undefined) throw new Problem(`there is no manifest of ${id} on ${clusterName}`);
+  const parsed = parseManifest(manifest.text, `${manifest.file} on ${clusterName}`);
+  if (parsed.id !== id) throw new Problem(`${manifest.file} on ${clusterName} is the manifest of ${parsed.id}, not of ${id}`);
   return {
-    manifest: parseManifest(manifest.text, `${manifest.file} on ${clusterName}`),
+    manifest: parsed,
     ledger: parseLedger(ledger),
     journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
     cells,
