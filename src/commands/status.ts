@@ -56,8 +56,10 @@ export async function withStatus(login: Login, report: Report, summary: Experime
     const [experiment] = seen.experiments;
     if (experiment === undefined) return report;
     const chain = chainStatus(experiment, seen, listing);
-    const { workdir } = experiment.manifest;
-    return { ...report, commands: report.commands && commandsFor(workdir, report.id, aliveJobs(chain)), status: chain };
+    const jobs = aliveJobs(chain);
+    // Somebody may have cancelled all of them meanwhile.
+    const hasCommands = report.commands !== undefined && jobs.length > 0;
+    return { ...report, commands: hasCommands ? commandsFor(experiment.manifest.workdir, report.id, jobs) : undefined, status: chain };
   } catch (error) {
     return { ...report, notes: [...report.notes, `The status of the jobs could not be read: ${messageOf(error)}`] };
   }

@@ -41,7 +41,7 @@ export type SubmitResult =
   | { readonly kind: 'alive'; readonly jobs: readonly QueuedJob[] }
   /** Slurm refused; the queue is as it was. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** Another launch of the experiment came between the probe and the lock. */
+  /** The chain changed between the probe and the submission, by another launch or by a cancellation. */
   | { readonly kind: 'changed' }
   /** Rolling back failed. The jobs are held or wait for held ones, so nothing runs. */
   | { readonly kind: 'stuck'; readonly reason: string; readonly jobIds: readonly string[] };
@@ -52,6 +52,8 @@ export interface SubmitOrder {
   readonly manifest: Manifest;
   /** Lines that the ledger had when the plan was made. */
   readonly ledgerLines: number;
+  /** Were jobs of the experiment in the queue when the plan was made? */
+  readonly queued: boolean;
   /** For the jobs. Without any, the secrets of an earlier launch stay. */
   readonly secrets: ReadonlyMap<string, string>;
   /** Who holds the launch lock, for others to read. */
@@ -95,6 +97,7 @@ export async function submit(
           String(plan.launch),
           plan.tag,
           String(order.ledgerLines),
+          order.queued ? 'yes' : '',
           order.holder,
           order.extend ? 'extend' : 'report',
           order.keep ? 'keep' : 'cancel',

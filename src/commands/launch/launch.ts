@@ -25,13 +25,13 @@ export interface LaunchOrder {
   readonly beforeSubmit: () => Promise<void>;
 }
 
-// How often a launch looks again when another launch of the same experiment came in between.
+// How often a launch looks again when the chain changed meanwhile.
 const MOST_LOOKS = 3;
 
 /** How one look and one submission ended. */
 type Attempt =
   | { readonly kind: 'report'; readonly report: Report; readonly manifest: Manifest }
-  /** Another launch came in between. */
+  /** The chain changed meanwhile. */
   | { readonly kind: 'raced' }
   /** There is no room for the jobs that are missing in a chain that is alive. */
   | { readonly kind: 'no-room'; readonly reason: string };
@@ -66,7 +66,9 @@ export async function launch(context: Context, order: LaunchOrder): Promise<Repo
           attempt satisfies never;
       }
     }
-    throw new Problem(`other launches of ${experiment.id} keep coming in between. This one submitted nothing; try again in a moment`);
+    throw new Problem(
+      `${experiment.id} keeps changing while this launch looks at it: other launches, or cancelled jobs. Nothing was submitted; try again in a moment`,
+    );
   });
 }
 
@@ -97,7 +99,7 @@ async function launchOnce(context: Context, login: Login, order: LaunchOrder, co
   const result = await submit(
     login,
     {
-      ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines },
+      ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines, queued: existing.queued },
       ...{ secrets: context.secrets, extend: decision.extend, keep: context.keepPartial },
       holder: `${launcher.actor} ${launcher.runUrl}`.trim(),
     },
