@@ -185,22 +185,24 @@ async function killProgram(at: number): Promise<void> {
   if (pids !== '') spawnSync('kill', ['-KILL', ...pids.split('\n')]);
 }
 
-/** Cancels the step if it is there by then. @returns whether it was */
-async function cancelByHand(name: string, { at, step }: NonNullable<Round['scancel']>): Promise<boolean> {
+/** Cancels the step if it is there by then. @returns the ids of what it cancelled */
+async function cancelByHand(name: string, { at, step }: NonNullable<Round['scancel']>): Promise<string[]> {
   await wait(at);
-  const jobs = stepsOf(cluster, name).filter((one) => one.step === step);
-  if (jobs.length > 0) slurm(cluster, 'scancel', ...jobs.map((one) => one.job));
-  return jobs.length > 0;
+  const jobs = stepsOf(cluster, name)
+    .filter((one) => one.step === step)
+    .map((one) => one.job);
+  if (jobs.length > 0) slurm(cluster, 'scancel', ...jobs);
+  return jobs;
 }
 
-/** The launches of the round with its faults. @returns them, and whether a step was cancelled by hand meanwhile */
+/** The launches of the round with its faults. @returns them, and the ids of what was cancelled by hand meanwhile */
 async function disturb(
   lab: Lab,
   name: string,
   round: Round,
   proxy: FaultyProxy,
   tally: Tally,
-): Promise<{ results: ActionResult[]; cancelled: boolean }> {
+): Promise<{ results: ActionResult[]; cancelled: string[] }> {
   proxy.set(round.line);
   const { killAt } = round;
   let waiting = killAt !== undefined;
@@ -218,7 +220,7 @@ async function disturb(
   // slurmctld goes on before anything here asks it: a question to a stopped one would block this process, which holds the proxy.
   const stopped = round.controller === undefined ? undefined : stopController(round.controller);
   const byHand = (async () => {
-    if (round.scancel === undefined) return false;
+    if (round.scancel === undefined) return [];
     await stopped;
     return cancelByHand(name, round.scancel);
   })();
@@ -263,7 +265,7 @@ async function play(number: number, round: Round): Promise<string> {
     for (const { code, errors, log } of results) {
       if (errors.some((error) => error.startsWith('unexpected')) || (isHarmless && code !== 0)) throw new Error(log);
     }
-    checkQueue(lab, name, 'after the faults', tally, cancelled);
+    checkQueue(lab, name, 'after the faults', tally, cancelled.length > 0);
     const last = await settle(lab, name, 'the launch after them', tally, cancelled);
     return `${outcome}; then ${last.outputs['state']}`;
   } finally {
