@@ -71,10 +71,7 @@ test('a task that failed shows the end of its log, without the secrets it was gi
   const looked = await lab.dispatch({ command: 'status', target: id });
   assert.equal(looked.outputs['state'], 'failed', looked.log);
   const body = lab.hub.comments[0]?.body ?? '';
-  assert.match(
-    body,
-    /failed, job 2: exit code 3\. Nothing is in the queue, 0 of 1 cell complete/,
-  );
+  assert.match(body, /failed, job 2: exit code 3\. Nothing is in the queue, 0 of 1 cell complete/);
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 1 failed, exit code 3 \|/);
   assert.match(body, /\| 3 \| .* \| 1 stopped by the stop rule \\\(too many failures without a new checkpoint\\\) \|/);
   assert.match(body, /Nothing was saved\. Mend the cause, push, and launch again; .*`\/extend broken 1`/);

@@ -3,15 +3,15 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { ActionResult } from '../support/action.ts';
-import { asUser, endOf, inFront, type Lab, makeLab, regression, slurm, testCluster, until } from '../support/lab.ts';
+import { asUser, endOf, inFront, slurm, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
+import { type Lab, useLabs } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const cluster = testCluster();
-const labs: Lab[] = [];
-after(async () => {
-  for (const lab of labs) await lab.close();
-});
+const makeLab = useLabs(cluster);
 
 /**
  * A lab with scripts in front of Slurm commands (see inFront) and jobs that ignore SIGTERM: they stay COMPLETING for the 5 s
@@ -19,8 +19,7 @@ after(async () => {
  * @param more shell lines for the prelude
  */
 async function newLab(name: string, bodies: Readonly<Record<string, string>>, { nJobs = 3, more = '' } = {}): Promise<Lab> {
-  const lab = await makeLab(cluster, name, { clusterFields: { prelude: `${inFront(cluster, name, bodies)}\n${more}` } });
-  labs.push(lab);
+  const lab = await makeLab(name, { clusterFields: { prelude: `${inFront(cluster, name, bodies)}\n${more}` } });
   const stubborn = regression(lab, { name, nJobs }).replace(/^run: .*/m, `run: "trap '' TERM; while :; do sleep 1; done"`);
   lab.commit({ [`configs/${name}.yaml`]: stubborn });
   return lab;
@@ -142,8 +141,7 @@ describe('each in a lab of its own', { concurrency: 3 }, () => {
       // One row for each call of squeue: the first one is that of the look, the second one that under the launch lock.
       const rows = `${cluster.CLUSTER_DIR}/home/rows-${process.pid}-${name}`;
       const squeue = `[ ! -s ${rows} ] || { head -n 1 ${rows}; sed -i 1d ${rows}; }`;
-      const lab = await makeLab(cluster, name, { clusterFields: { prelude: inFront(cluster, name, { squeue }) } });
-      labs.push(lab);
+      const lab = await makeLab(name, { clusterFields: { prelude: inFront(cluster, name, { squeue }) } });
       lab.commit({ [`configs/${name}.yaml`]: regression(lab, { name, nJobs: 1, nSteps: 20 }) });
       const first = await lab.dispatch({ config: name });
       const [job = ''] = jobsOf(first);
