@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { asUser, endOf, ownCluster, slurm } from '../support/cluster.ts';
 import { journalOf, regression } from '../support/experiment.ts';
-import { type Lab, useLabs } from '../support/lab.ts';
+import { type Lab, type LabOptions, useLabs } from '../support/lab.ts';
 import { until } from '../support/until.ts';
 
 const cluster = ownCluster('--node-count', '2');
@@ -16,8 +16,9 @@ const newLab = useLabs(cluster);
 async function launched(
   name: string,
   yaml: (lab: Lab) => string,
+  options: LabOptions = {},
 ): Promise<{ lab: Lab; id: string; jobs: string[]; checkpoints: string; experiment: string }> {
-  const lab = await newLab(name);
+  const lab = await newLab(name, options);
   lab.commit({ [`configs/${name}.yaml`]: yaml(lab) });
   const result = await lab.dispatch({ config: name });
   assert.equal(result.code, 0, result.log);
@@ -34,7 +35,9 @@ const shell = (lab: Lab, run: string, more = '') =>
   `run: |\n${run.replace(/^/gm, '  ')}\nsave: {path: ${lab.save}}\nslurm: {time: "00:05:00"}\n${more}`;
 
 test('SIGKILL in the middle of a save: the half-written checkpoint is put aside, the next step resumes from the one before', async () => {
-  const { jobs, checkpoints } = await launched('halfsave', (lab) =>
+  // A task looks again at a checkpoint that seems half-written, for a minute on a real cluster.
+  const clusterFields = { prelude: "export CHAIN_PAUSES='0.5 0.5 1'" };
+  const yaml = (lab: Lab) =>
     shell(
       lab,
       [
@@ -46,11 +49,11 @@ test('SIGKILL in the middle of a save: the half-written checkpoint is put aside,
         'mkdir step_99; touch step_99/.metadata',
       ].join('\n'),
       'chain: {n_jobs: 2}\nn_steps: 100\n',
-    ).replace('save: {', 'save: {complete: .metadata, '),
-  );
+    ).replace('save: {', 'save: {complete: .metadata, ');
+  const { jobs, checkpoints } = await launched('halfsave', yaml, { clusterFields });
   await until('the save to be half-way', () => existsSync(join(checkpoints, '0/half')));
   // The batch shell first: slurmd clears away what it leaves behind.
-  execFileSync('pkill', ['-KILL', '-f', `/job0*${jobs[0]}/slurm_script`]);
+  execFileSync('pkill', ['-KILL', '-u', cluster.CLUSTER_USER, '-f', `/job0*${jobs[0]}/slurm_script`]);
   await endOf(cluster, jobs);
   const journal = journalOf(checkpoints, 0);
   assert.deepEqual(
