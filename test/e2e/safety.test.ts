@@ -134,7 +134,7 @@ test('the code of a commit is read-only, and code that was changed behind our ba
   asUser(cluster, `chmod u+w ${lab.workdir}/code/${commit}.sha256 && echo x >> ${lab.workdir}/code/${commit}.sha256`);
   const second = await lab.dispatch({ config: 'run', overrides: 'train.lr=0.2' });
   assert.equal(second.code, 1);
-  assert.match(second.errors[0] ?? '', /is not the code of commit [0-9a-f]{12}: its recorded digest is/);
+  assert.match(second.errors[0] ?? '', /does not match commit [0-9a-f]{12}: its recorded digest is/);
 });
 
 test('staged code that lost a file is sent again before anything runs from it', async () => {
@@ -146,7 +146,7 @@ test('staged code that lost a file is sent again before anything runs from it', 
   asUser(cluster, `chmod u+w ${code}/src && rm -f ${code}/src/lib.py`);
   const second = await lab.dispatch({ config: 'run', overrides: 'train.lr=0.2' });
   assert.equal(second.code, 0, second.log);
-  assert.match(second.log, /was changed or purged since it was staged; sending it again, the old one is kept aside/);
+  assert.match(second.log, /was changed or purged since it was staged; sending it again, and keeping the old copy aside/);
   for (const place of [code, join(lab.workdir, 'experiments', second.outputs['experiment-id'] ?? '', 'code')])
     assert.ok(existsSync(join(place, 'src/lib.py')), place);
   await endOf(cluster, [second.outputs['job-ids'] ?? '']);
@@ -157,7 +157,7 @@ test('where hard links across folders are refused the experiment gets a copy', a
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'tmpfs', elsewhere]);
   try {
     const lab = await newLab('nolinks');
-    asUser(cluster, `mkdir -p ${lab.workdir} && ln -s ${elsewhere} ${lab.workdir}/code`);
+    asUser(cluster, `mkdir -p ${lab.workdir} && ln -sfn ${elsewhere} ${lab.workdir}/code`);
     lab.commit({ 'configs/run.yaml': regression(lab, { name: 'nolinks', nSteps: 30, nJobs: 1 }), 'src/deep/lib.py': 'x = 1\n' });
     const result = await lab.dispatch({ config: 'run' });
     assert.equal(result.code, 0, result.log);
@@ -179,7 +179,7 @@ test('submodules, LFS pointers and excluded files are told, and none of them sto
   });
   const result = await lab.dispatch({ config: 'run' });
   assert.equal(result.code, 0, result.log);
-  assert.match(result.summary, /1 file of the commit \\\(model\.safetensors\\\) is a Git LFS pointer, not its content\./);
+  assert.match(result.summary, /1 file of the commit \\\(model\.safetensors\\\) is a Git LFS pointer without the content\./);
   const code = join(lab.workdir, 'experiments', result.outputs['experiment-id'] ?? '', 'code');
   assert.deepEqual(readdirSync(code).sort(), ['.github', 'README.md', 'configs', 'model.safetensors', 'train.py']);
   await endOf(cluster, [result.outputs['job-ids'] ?? '']);

@@ -141,7 +141,7 @@ test('two jobs for one cell, started by hand at the same moment, 50 times: never
   assert.ok(left >= 25, `${left} of 50 second jobs met a live holder; the rest came when it was free again`);
   assert.match(
     asUser(cluster, `cat ${experiment}/logs/hand_*.out | grep -m1 'is held by'`),
-    /two jobs may not write one checkpoint directory/,
+    /Two tasks must not write to one checkpoint directory/,
   );
 });
 

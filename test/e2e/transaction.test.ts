@@ -92,7 +92,7 @@ test('a squeue that fails when a launch is taken back: not known is not called n
   );
   const result = await lab.dispatch({ config: 'mute' });
   assert.equal(result.code, 1);
-  assert.match(result.errors[0] ?? '', /squeue does not answer.*Nothing was released; the next launch settles what is there/);
+  assert.match(result.errors[0] ?? '', /squeue does not answer.*Nothing was released.*the next launch settles what is in the queue/);
   assert.doesNotMatch(result.errors[0] ?? '', /Nothing of it is in the queue/);
 });
 
@@ -141,7 +141,10 @@ test('two experiments of one name at one commit are told apart, not mixed', asyn
   lab.commit({ 'configs/a/x.yaml': yaml, 'configs/b/x.yaml': yaml.replace('lr: 0.1', 'lr: 0.2') });
   assert.equal((await lab.dispatch({ config: 'configs/a/x.yaml' })).code, 0);
   const second = await lab.dispatch({ config: 'configs/b/x.yaml' });
-  assert.match(second.errors[0] ?? '', /is configs\/a\/x\.yaml, and configs\/b\/x\.yaml has the same name at the same commit/);
+  assert.match(
+    second.errors[0] ?? '',
+    /was launched from configs\/a\/x\.yaml, and configs\/b\/x\.yaml has the same name at the same commit/,
+  );
   cancelQueue(cluster, 'samename');
 });
 
@@ -156,7 +159,7 @@ test('a launch that is killed between two submissions is undone by the next one'
   assert.equal(left.length, 1, 'step 1 is there, held');
   const second = await lab.dispatch({ config: 'killed' });
   assert.equal(second.outputs['state'], 'submitted', second.log);
-  assert.match(second.log, /an earlier launch of killed-\S+ was interrupted before its release; cancelling what it queued/);
+  assert.match(second.log, /an earlier launch of killed-\S+ was interrupted before its release; cancelling the jobs that it queued/);
   const queue = queueOf(cluster, 'killed');
   assert.equal(queue.length, 3);
   assert.ok(
