@@ -20,6 +20,7 @@ test('of two words that are as near, the first is named', () => {
 
 for (const [word, meant] of [
   ['chian', 'chain'],
+  ['chaim', 'chain'],
   ['n_step', 'n_steps'],
   ['nsteps', 'n_steps'],
   ['nSteps', 'n_steps'],

@@ -61,6 +61,13 @@ for (const [what, text, message] of [
   });
 }
 
+test('an error of the yaml parser is one line', () => {
+  assert.throws(
+    () => read('a: 1\nb: 2\na: 3\n'),
+    ({ message }: Error) => !message.includes('\n'),
+  );
+});
+
 test('the top is a mapping, and an empty one if there is nothing', () => {
   assert.equal(rootOf(read('')).items.length, 0);
   assert.equal(rootOf(read('# nothing\n')).items.length, 0);
@@ -100,6 +107,11 @@ test('merge keys bring in pairs behind those of the mapping', () => {
     ),
     ['w0', 'x1', 'z9', 'x2', 'y2'],
   );
+});
+
+test('only merge keys bring in pairs', () => {
+  const source = read('a: {x: {y: 1}, z: [{w: 1}]}\n');
+  assert.deepEqual(pairsOf(source, mapAt(source, 'a')).map(keyText), ['x', 'z']);
 });
 
 test('a merge key that holds no mapping brings in nothing, and one that merges itself is an error', () => {
