@@ -183,13 +183,11 @@ function arrayOf({ item }: v.ArraySchema<v.GenericSchema, undefined>, found: Fou
   });
 }
 
-/** Is this the option of a union for such a node? */
+/** Is this the option of a union for such a node? If none is, valibot gets the scalar as it is, which is right for a picklist. */
 function takes(option: Known, node: Node): boolean {
   if (isMap(node)) return option.type === 'strict_object' || option.type === 'map';
   if (isSeq(node)) return option.type === 'array';
-  const value = scalarOf(node);
-  if (option.type === 'picklist') return typeof value === 'string' && option.options.includes(value);
-  return option.type === 'string' || option.type === typeof value;
+  return option.type === 'string' || option.type === typeof scalarOf(node);
 }
 
 function scalarOf(node: Node): unknown {

@@ -24,6 +24,8 @@ const schema = v.object({
   one_or_all: v.optional(
     v.pipe(v.union([list(word, 'words'), section({ all_of: list(word, 'words') })]), must('words, or {all_of: words}')),
   ),
+  all_or_one: v.optional(v.union([section({ all_of: list(word, 'words') }), list(word, 'words')])),
+  named_or_text: v.optional(v.union([mapping(v.string(), whole(1, 9)), word])),
   perhaps: v.optional(section({ needed: v.pipe(word, v.description('Needed.')), more: v.optional(whole(1, 9), 3) })),
   named: mapping(v.string(), whole(1, 9)),
 });
@@ -41,6 +43,8 @@ test('of several kinds, the one that fits the value is taken', () => {
   assert.equal(readAs('text_or_flag: 0x10').text_or_flag, '0x10');
   assert.deepEqual(readAs('one_or_all: [a, 1.0]').one_or_all, ['a', '1.0']);
   assert.deepEqual(readAs('one_or_all: {all_of: a}').one_or_all, { allOf: ['a'] });
+  assert.deepEqual(readAs('named_or_text: {a: 1}').named_or_text, new Map([['a', 1]]));
+  assert.equal(readAs('named_or_text: 1').named_or_text, '1');
 });
 
 test('a section that may be missing is missing, and has its own defaults if it is there', () => {
@@ -76,6 +80,9 @@ for (const [text, message] of [
   ['number_or_word: {a: 1}', 'x.yaml:1:17: number_or_word is "a mapping"; it must be a whole number or auto'],
   ['text_or_flag: ""', 'x.yaml:1:15: text_or_flag is ""; it must be one line of text'],
   ['one_or_all: [a, [b]]', 'x.yaml:1:17: one_or_all[1] is "a list"; it must be one line of text'],
+  ['all_or_one: [a, [b]]', 'x.yaml:1:17: all_or_one[1] is "a list"; it must be one line of text'],
+  ['all_or_one: {al_of: a}', "x.yaml:1:14: unknown key 'al_of' under all_or_one; did you mean 'all_of'?"],
+  ['named_or_text: {a: 0}', 'x.yaml:1:20: named_or_text.a is "0"; it must be a whole number from 1 to 9'],
   ['one_or_all: {al_of: a}', "x.yaml:1:14: unknown key 'al_of' under one_or_all; did you mean 'all_of'?"],
   ['one_or_all: {}', 'x.yaml:1:1: there is no one_or_all.all_of. '],
   ['one_or_all: {all_of: [a, {b: c}]}', 'x.yaml:1:26: one_or_all.all_of[1] is "a mapping"; it must be one line of text'],
