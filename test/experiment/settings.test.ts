@@ -124,6 +124,15 @@ test('where text is due, a number keeps its spelling', () => {
   assert.deepEqual(Object.fromEntries(settings.env), { A: '1e-10', B: '123456789012345678901', C: 'yes', D: 'True', E: '0' });
 });
 
+test('scope cell is allowed without a throttle', () => {
+  assert.equal(load(`${BASE}chain: {scope: cell}\n`).settings.chain.scope, 'cell');
+  assert.equal(load(`${BASE}max_concurrent_jobs: 4\n`).settings.maxConcurrentJobs, 4);
+});
+
+test('the address of W&B may be without TLS, and its slashes at the end do not count', () => {
+  assert.equal(load(`${BASE}wandb: {base_url: "http://wandb.lan:8080//"}\n`).settings.wandb.baseUrl, 'http://wandb.lan:8080');
+});
+
 test('white space around a word does not count', () => {
   const { settings } = load('name: " a b "\nrun: " x "\nsave: {path: " /x "}\nenv: {A: " a "}\n');
   assert.deepEqual([settings.name, settings.run, settings.save.path, settings.env.get('A')], ['a b', ' x ', '/x', ' a ']);
@@ -371,6 +380,8 @@ for (const [what, text, message] of [
     `${BASE}wandb: {base_url: wandb.example.edu}\n`,
     `${X}:3:19: wandb.base_url is "wandb.example.edu"; it must be a web address`,
   ],
+  ['an address of another kind', `${BASE}wandb: {base_url: "ftp://https:x"}\n`, `${X}:3:19: wandb.base_url is "ftp://https:x"`],
+  ['a pattern with a digit in front', 'run: x\nsave: {path: /x, pattern: "1a{step}"}\n', `${X}:2:27: save.pattern is "1a{step}"`],
   ['an address of a file', `${BASE}wandb: {base_url: "file:///a"}\n`, `${X}:3:19: wandb.base_url is "file:///a"; it must be a web address`],
   [
     'an address that only begins well',
@@ -442,7 +453,7 @@ test('variables that the chain sets cannot be given, others with a similar name 
       `input env: ${name} is set by the chain or by Slurm and cannot be given; remove it`,
     );
   }
-  for (const name of ['WANDB_MODE', 'WANDB_NAMES', 'CHECKPOINT_DIRS', 'RESUME', 'NEXT_STEPS', 'MY_SLURM_X', '_', 'a1'])
+  for (const name of ['WANDB_MODE', 'WANDB_NAMES', 'CHECKPOINT_DIRS', 'RESUME', 'RESUME_STEPS', 'NEXT_STEPS', 'MY_SLURM_X', '_', 'a1'])
     checkVariableName(name, 'input env');
   for (const name of ['', '1a', 'a-b', 'a b', 'é', 'a\n'])
     refused(() => checkVariableName(name, 'w'), `w: '${name}' is not a name an environment`);
