@@ -82816,16 +82816,13 @@ function arrayOf({ item }, found, at, spots) {
         return dataOf(item, [value], { keys: [...at.keys, index], path: `${at.path}[${index}]` }, spots);
     });
 }
-/** Is this the option of a union for such a node? */
+/** Is this the option of a union for such a node? If none is, valibot gets the scalar as it is, which is right for a picklist. */
 function takes(option, node) {
     if ((0,dist/* isMap */.jh)(node))
         return option.type === 'strict_object' || option.type === 'map';
     if ((0,dist/* isSeq */.oP)(node))
         return option.type === 'array';
-    const value = scalarOf(node);
-    if (option.type === 'picklist')
-        return typeof value === 'string' && option.options.includes(value);
-    return option.type === 'string' || option.type === typeof value;
+    return option.type === 'string' || option.type === typeof scalarOf(node);
 }
 function scalarOf(node) {
     return (0,dist/* isScalar */.jn)(node) ? node.value : WRONG_KIND;
@@ -87442,8 +87439,11 @@ function byExperiment(answers, targets) {
 function surveyedOf({ id, manifest, ledger, journals, cells }, clusterName) {
     if (manifest === undefined)
         throw new Problem(`there is no manifest of ${id} on ${clusterName}`);
+    const parsed = parseManifest(manifest.text, `${manifest.file} on ${clusterName}`);
+    if (parsed.id !== id)
+        throw new Problem(`${manifest.file} on ${clusterName} is the manifest of ${parsed.id}, not of ${id}`);
     return {
-        manifest: parseManifest(manifest.text, `${manifest.file} on ${clusterName}`),
+        manifest: parsed,
         ledger: parseLedger(ledger),
         journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
         cells,
@@ -87964,7 +87964,7 @@ async function submit_submit(login, order, onProgress, signal) {
     const { answers, status, stderr } = await runProgram(login, SUBMIT, {
         purpose: 'submitting',
         calls: [
-            call('submit_begin', places.workdir, manifest.id, saveDirectory(places.savePath, manifest.id), String(plan.launch), plan.tag, String(order.ledgerLines), order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
+            call('submit_begin', places.workdir, manifest.id, saveDirectory(places.savePath, manifest.id), String(plan.launch), plan.tag, String(order.ledgerLines), order.queued ? 'yes' : '', order.holder, order.extend ? 'extend' : 'report', order.keep ? 'keep' : 'cancel'),
             call('submit_files', JOB_SCRIPT, secretAssignments(order.secrets)),
             ...plan.submissions.map(submitCall),
             call('submit_end', jsonLine(manifest), jsonLine(summaryOf(manifest)), String(plan.submissions.length)),
@@ -88162,8 +88162,10 @@ async function withStatus(login, report, summary) {
         if (experiment === undefined)
             return report;
         const chain = chainStatus(experiment, seen, listing);
-        const { workdir } = experiment.manifest;
-        return { ...report, commands: report.commands && commandsFor(workdir, report.id, status_aliveJobs(chain)), status: chain };
+        const jobs = status_aliveJobs(chain);
+        // Somebody may have cancelled all of them meanwhile.
+        const hasCommands = report.commands !== undefined && jobs.length > 0;
+        return { ...report, commands: hasCommands ? commandsFor(experiment.manifest.workdir, report.id, jobs) : undefined, status: chain };
     }
     catch (error) {
         return { ...report, notes: [...report.notes, `The status of the jobs could not be read: ${messageOf(error)}`] };
@@ -88965,7 +88967,7 @@ function uploadProgress(total, progress) {
 
 
 
-// How often a launch looks again when another launch of the same experiment came in between.
+// How often a launch looks again when the chain changed meanwhile.
 const MOST_LOOKS = 3;
 /**
  * Queues the chain of an experiment, or finds it in the queue.
@@ -88998,7 +89000,7 @@ async function launch(context, order) {
                     attempt;
             }
         }
-        throw new Problem(`other launches of ${experiment.id} keep coming in between. This one submitted nothing; try again in a moment`);
+        throw new Problem(`${experiment.id} keeps changing while this launch looks at it: other launches, or cancelled jobs. Nothing was submitted; try again in a moment`);
     });
 }
 async function launchOnce(context, login, order, code, mayComplete) {
@@ -89028,7 +89030,7 @@ async function launchOnce(context, login, order, code, mayComplete) {
         throw new Problem('stopped before the first submission; nothing is in the queue');
     const notes = [...decision.notes, ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnAccount(seen)];
     const result = await submit_submit(login, {
-        ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines },
+        ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines, queued: existing.queued },
         ...{ secrets: context.secrets, extend: decision.extend, keep: context.keepPartial },
         holder: `${launcher.actor} ${launcher.runUrl}`.trim(),
     }, submitProgress(experiment, draft.plan.submissions.length, log.info, notes), context.signal);

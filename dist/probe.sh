@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # EXPANDED comes from frame.sh, the paths from layout.sh
+# shellcheck shell=bash disable=SC2154 # EXPANDED comes from frame.sh, the paths from layout.sh, ROWS from queue.sh
 # Everything a launch has to know before it sends or submits anything, in one round trip. Changes nothing.
 #
 # answers (the same table as in src/cluster/programs/probe.ts):
@@ -82,7 +82,7 @@ probe_submit_limits() {
 
 # probe_records WORKDIR SAVE_PATH CODE_NAME EXPERIMENT_ID
 probe_records() {
-    local workdir=$1 save_path=$2 id=$4 rows line file
+    local workdir=$1 save_path=$2 id=$4 line file
     newest_attempt "$workdir" "$save_path" "$id"
     [ "$ATTEMPT" = 1 ] || id=$id-a$ATTEMPT
     answer attempt "$ATTEMPT"
@@ -90,11 +90,11 @@ probe_records() {
     save_layout "$save_path/$id"
     shared_code "$workdir" "$3"
     if [ -d "$SHARED_CODE" ]; then answer code "$(sha256_of "$SHARED_CODE.sha256")"; fi
-    if ! rows=$(queue_of "$id"); then
+    if ! settled_queue_of "$id"; then
         answer problem "squeue does not answer on $(uname -n)"
         return 1
     fi
-    [ -z "$rows" ] || answer queued
+    [ -z "$ROWS" ] || answer queued
     if compgen -G "$RECORDS/*.jsonl" >/dev/null; then
         answer complete-cells "$(tail -q -n 1 "$RECORDS/"*.jsonl | grep -c '"complete":true')"
     fi

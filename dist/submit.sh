@@ -3,7 +3,7 @@
 #
 # answers (the same table as in src/cluster/programs/submit.ts):
 #   note TEXT                    something a person should know
-#   changed                      another launch changed the ledger since the probe; nothing was done
+#   changed                      the chain or its ledger changed since the probe; nothing was done
 #   alive JOB_ID STATE DEPENDENCY NAME   a row of squeue of the chain that is in the queue already
 #   submitted JOB_NUMBER CELL JOB_ID AFTER…   CELL is empty for an array over all cells
 #   cut JOB_NUMBER REASON        Slurm refused this job, and the jobs before it are kept
@@ -13,12 +13,12 @@
 #   stuck REASON JOB_IDS…        rolling back failed; these jobs are left, and they are held
 #   unknown REASON               what is in the queue is not known; nothing was released
 #
-#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LAUNCH_TAG LEDGER_LINES HOLDER WHEN_ALIVE WHEN_REFUSED
+#   submit_begin WORKDIR EXPERIMENT_ID SAVE_DIR LAUNCH LAUNCH_TAG LEDGER_LINES QUEUED HOLDER WHEN_ALIVE WHEN_REFUSED
 #   submit_files JOB_SH SECRETS
 #   submit_job   JOB_NUMBER CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…
 #   submit_end   MANIFEST SUMMARY COUNT
 #
-# WHEN_ALIVE is `report` (answer with the jobs in the queue and stop) or `extend` (continue behind the last of them).
+# QUEUED is `yes` if the probe found jobs of the experiment in the queue. WHEN_ALIVE is `report` (answer with the jobs in the queue and stop) or `extend` (continue behind the last of them).
 # WHEN_REFUSED is `cancel` (roll back everything) or `keep` (keep the whole jobs that were accepted). AFTER is the index of an
 # earlier submission, `tail` for the end of the chain that is in the queue, or empty.
 #
@@ -31,11 +31,11 @@
 SBATCH_PATIENCE=300 # seconds; sbatch itself retries for two minutes when the controller is busy (src/sbatch/sbatch.c)
 
 submit_begin() {
-    local lines=0 rows
-    LAUNCH=$4 LAUNCH_TAG=$5 WHEN_ALIVE=$8 WHEN_REFUSED=$9
-    SUBMITTED=() JOB_NUMBERS=() CUT='' ALIVE=()
+    local lines=0
+    LAUNCH=$4 LAUNCH_TAG=$5 WHEN_ALIVE=$9 WHEN_REFUSED=${10}
+    SUBMITTED=() JOB_NUMBERS=() CUT='' ALIVE=() LEFTOVER=() TAILS=()
     STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
-    take_launch_lock "$1" "$2" "$7"
+    take_launch_lock "$1" "$2" "$8"
     save_layout "$3"
 
     [ ! -e "$LEDGER" ] || lines=$(wc -l <"$LEDGER")
@@ -43,8 +43,13 @@ submit_begin() {
         answer changed
         exit 0
     fi
-    rows=$(queue_of "$EXPERIMENT") || { answer problem "squeue does not answer on $(uname -n)"; exit 1; }
-    settle_queue "$rows"
+    settled_queue_of "$EXPERIMENT" || { answer problem "squeue does not answer on $(uname -n)"; exit 1; }
+    settle_launches "$ROWS"
+    # The launch was planned for a chain in the queue, and that chain has left it since.
+    if [ "$7" = yes ] && [ ${#ALIVE[@]} -eq 0 ] && [ ${#LEFTOVER[@]} -eq 0 ]; then
+        answer changed
+        exit 0
+    fi
     if [ "$WHEN_ALIVE" = report ] && [ ${#ALIVE[@]} -gt 0 ]; then
         answer_alive
         exit 0
@@ -59,11 +64,11 @@ answer_alive() {
     done
 }
 
-# settle_queue ROWS: sets ALIVE to the rows of the chain that is alive. An interrupted launch left jobs that are held: if its
+# settle_launches ROWS: sets ALIVE to the rows of the chain that is alive, and LEFTOVER to the tags of interrupted launches. An interrupted launch left jobs that are held: if its
 # release had not begun, they have not run and are cancelled; if it had begun, it is finished. A job that is not held is alive,
 # even if the ledger that knew it is gone.
-settle_queue() {
-    local row launch leftover=() unreleased=' '
+settle_launches() {
+    local row launch unreleased=' '
     while IFS= read -r row; do
         parse_job_name "${row##*|}" || continue
         launch=$JOB_LAUNCH
@@ -75,12 +80,12 @@ settle_queue() {
             ALIVE+=("$row")
         else
             row=${row##*|}
-            leftover+=("${row%.s*}")
+            LEFTOVER+=("${row%.s*}")
         fi
     done <<<"$1"
-    if [ ${#leftover[@]} -gt 0 ]; then
+    if [ ${#LEFTOVER[@]} -gt 0 ]; then
         answer note "an earlier launch of $EXPERIMENT was interrupted before its release; cancelling the jobs that it queued"
-        cancel_tagged '' "${leftover[@]}" ||
+        cancel_tagged '' "${LEFTOVER[@]}" ||
             { answer stuck "the jobs of an interrupted launch could not be cancelled" "${LEFT[@]}"; exit 1; }
     fi
     for launch in $unreleased; do
@@ -137,7 +142,10 @@ submit_job() {
 find_after() {
     case $1 in
         '') AFTER=() ;;
-        tail) find_tail "$2" ;;
+        tail)
+            find_tail "$2"
+            TAILS+=("${AFTER[@]}")
+            ;;
         *) AFTER=("${SUBMITTED[$1]}") ;;
     esac
 }
@@ -363,14 +371,17 @@ roll_back() {
 }
 
 submit_end() {
-    local manifest=$1 summary=$2 count=$3 rows queued
+    local manifest=$1 summary=$2 count=$3 rows queued others
     [ -z "$CUT" ] || count=${#SUBMITTED[@]}
     # The queue must hold exactly what is on record: a request that was given up as lost may have arrived since.
-    rows=$(queue_of "$EXPERIMENT" "$LAUNCH_TAG") || roll_back "squeue does not answer before the release"
+    rows=$(queue_of "$EXPERIMENT") || roll_back "squeue does not answer before the release"
+    others=$(grep -vF "|$LAUNCH_TAG." <<<"$rows")
+    rows=$(grep -F "|$LAUNCH_TAG." <<<"$rows")
     queued=$(cut -d'|' -f1 <<<"$rows" | sort -u | tr '\n' ' ')
     if [ "$queued" != "$(printf '%s\n' "${SUBMITTED[@]}" | sort -u | tr '\n' ' ')" ] || [ ${#SUBMITTED[@]} -ne "$count" ]; then
         roll_back "the queue holds jobs ${queued}of this launch, and on record are ${SUBMITTED[*]}"
     fi
+    refuse_lost_tail "$others"
     if ! write_whole "$SUMMARY" "$summary" || ! write_whole "$SAVED_SUMMARY" "$summary" ||
         ! write_whole "$MANIFEST" "$manifest" || ! write_whole "$SAVED_MANIFEST" "$manifest"; then
         roll_back "the manifest could not be written to $DIR and $RECORDS on $(uname -n)"
@@ -381,6 +392,30 @@ submit_end() {
     if release "$LAUNCH" "${SUBMITTED[*]}"; then answer released; else answer held "$(<"$SCRATCH")"; fi
 }
 
+# refuse_lost_tail ROWS: ends the program with `changed` if somebody cancelled the end of the chain since it was looked up, while
+# earlier jobs of the chain (ROWS) are still there. Otherwise the new jobs would run beside those. read_back cannot tell, because
+# squeue shows the dependency as unfulfilled for a while.
+refuse_lost_tail() {
+    local id
+    [ -n "$1" ] || return 0
+    for id in ${TAILS[@]+"${TAILS[@]}"}; do
+        if grep -q "^$id|" <<<"$1"; then continue; fi
+        cancel_tagged '' "$LAUNCH_TAG" || { answer stuck "job $id left the queue while the chain was extended" "${LEFT[@]}"; exit 1; }
+        answer changed
+        exit 0
+    done
+}
+
+# is_held 'ID ID …': is one of these jobs held, according to squeue? No answer counts as yes.
+is_held() {
+    local rows base id state reason rest
+    rows=$(queue_of "$EXPERIMENT") || return 0
+    while IFS='|' read -r base id state reason rest; do
+        if [[ $reason == JobHeld* && " $1 " == *" $base "* ]]; then return 0; fi
+    done <<<"$rows"
+    return 1
+}
+
 # release LAUNCH 'ID ID …': releases the jobs, the last one first, so that none finds the job before it still held. Fails with
 # scontrol's words in $SCRATCH.
 release() {
@@ -388,8 +423,9 @@ release() {
     for id in $2; do ids=("$id" "${ids[@]}"); done
     for pause in $RETRY_PAUSES; do
         sleep "$pause"
-        # A job that has ended cannot be released, and need not be.
-        if timeout 60 scontrol release "${ids[@]}" 2>"$SCRATCH" || ! grep -qv 'already completing or completed\|Invalid job id' "$SCRATCH"; then
+        # If somebody cancelled one of the jobs, scontrol fails with one of several messages, but releases the others. So squeue
+        # says what is still held.
+        if timeout 60 scontrol release "${ids[@]}" 2>"$SCRATCH" || ! is_held "$2"; then
             ledger_release released "$launch" "${2%% *}"
             return 0
         fi

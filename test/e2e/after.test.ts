@@ -35,7 +35,7 @@ test('from a comment to the end: launch, status, extend, one cell cancelled, all
   assert.match(body, /running, job 1 of 3/);
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 2 running \|/);
   assert.match(body, /\| 2 \| `\d+` \| `\d+` \| 2 waiting for the previous job \|/);
-  assert.match(body, /\| 0 \| `train\.lr=0\.1` \| `step_\d+` \| ░+ \d+%, [\d\u00a0smin]+left \| step 1: running for \d+ s on n\d \|/);
+  assert.match(body, /\| 0 \| `train\.lr=0\.1` \| `step_\d+` \| ░+ \d+%, [\d\u00a0smin]+left \| job 1: running for \d+ s on n\d \|/);
   assert.match(lab.hub.statuses[0]?.description ?? '', /^running, job 1 of 3, \d+%$/);
 
   // The pull request moves on; the chain stays that of its commit.
@@ -74,7 +74,7 @@ test('a task that failed shows the end of its log, without the secrets it was gi
   assert.match(body, /failed, job 2: exit code 3\. Nothing is in the queue, 0 of 1 cell complete/);
   assert.match(body, /\| 1 \| `\d+` \| {2}\| 1 failed, exit code 3 \|/);
   assert.match(body, /\| 3 \| .* \| 1 stopped by the stop rule \\\(too many failures without a new checkpoint\\\) \|/);
-  assert.match(body, /Nothing was saved\. Mend the cause, push, and launch again; .*`\/extend broken 1`/);
+  assert.match(body, /Nothing was saved\. Fix the cause, push, and launch again\. .*`\/extend broken-[0-9a-f]{12} 1`/);
   assert.ok(!`${body}${looked.log}${looked.summary}`.includes('hunter2'), 'the secret is nowhere');
   assert.equal(lab.hub.statuses[0]?.state, 'failure');
   // The log of the last task says why that one did not start; the failure itself is in the one before.
