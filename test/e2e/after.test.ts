@@ -170,7 +170,7 @@ test('a command that is none gets the list; a comment that is no command gets no
   assert.match(answer, /`\/extend \[WHAT\] \[N\]`/);
   assert.ok(!answer.includes('please'));
   assert.deepEqual(reactions(lab), ['confused']);
-  assert.match((await lab.comment(pull, 'looks good to me')).log, /Nothing to do: the comment is no command/);
+  assert.match((await lab.comment(pull, 'looks good to me')).log, /Nothing to do: the comment is not a command/);
   assert.match((await lab.comment(pull, '/status', { onIssue: true })).log, /Nothing to do: the comment is on an issue/);
 });
 
@@ -329,7 +329,7 @@ test('on the pull request of a fork only a label that launches is heard, whateve
   lab.hub.pulls.splice(-1, 1, fork);
   for (const body of ['/status', '/cancel', '/extend', '/audit', '/plan forked', '/launch forked']) {
     const result = await lab.comment(fork, body, allow);
-    assert.match(result.errors[0] ?? '', /comes from a fork: there only a label launches/, body);
+    assert.match(result.errors[0] ?? '', /comes from a fork, where only a label can launch/, body);
   }
   assert.match((await lab.closePull(fork, false, { inputs: { command: 'cancel', ...allow.inputs } })).log, /Nothing to do/);
   assert.ok(!existsSync(canary), 'nothing of it ran');
@@ -367,7 +367,7 @@ test('an extension does not run code that was changed under the chain', async ()
   asUser(cluster, `cp ${file} ${file}.new && chmod u+w ${file}.new && echo '# hot patch' >> ${file}.new && mv -f ${file}.new ${file}`);
   const result = await lab.dispatch({ command: 'extend', target: id });
   assert.equal(result.code, 1, result.log);
-  assert.match(result.errors[0] ?? '', /is not what this launch has[\s\S]*train\.py: FAILED/);
+  assert.match(result.errors[0] ?? '', /does not match what this launch has[\s\S]*train\.py: FAILED/);
   assert.equal(tasksOf(id).length, 2);
   await lab.dispatch({ command: 'cancel', target: id });
 });

@@ -30,7 +30,7 @@ test('a label set by somebody without write permission launches nothing', async 
 test('a stranger who re-runs a workflow needs write permission too', async () => {
   const lab = await newLab();
   const result = await lab.dispatch({ config: 'run' }, { environment: { GITHUB_TRIGGERING_ACTOR: 'mallory' } });
-  assert.match(result.errors[0] ?? '', /asking what mallory may do in lab\/nano failed/);
+  assert.match(result.errors[0] ?? '', /reading the permission of mallory in lab\/nano failed/);
   assert.deepEqual(mine(), []);
 });
 
@@ -39,7 +39,7 @@ test('a fork is refused unless the unsafe input allows it', async () => {
   const pull = { ...lab.openPull(), fork: true };
   lab.hub.pulls[0] = pull;
   const refused = await lab.label(pull, 'launch:run');
-  assert.match(refused.errors[0] ?? '', /comes from a fork\. Launching it would run its author's code/);
+  assert.match(refused.errors[0] ?? '', /comes from a fork\. A launch would run its author's code/);
   assert.deepEqual(mine(), []);
   const allowed = await lab.label(pull, 'launch:run', { inputs: { 'unsafe-allow-forks': 'true' } });
   assert.equal(allowed.code, 0, allowed.log);
@@ -71,7 +71,7 @@ test('a push between the label and the submission stops the launch', async () =>
   };
   const result = await lab.label(pull, 'launch', { event });
   assert.equal(result.code, 1);
-  assert.match(result.errors[0] ?? '', /has moved from [0-9a-f]{12} to [0-9a-f]{12} since it was labelled\. Nothing was submitted/);
+  assert.match(result.errors[0] ?? '', /moved from [0-9a-f]{12} to [0-9a-f]{12} after it was labelled\. Nothing was submitted/);
   assert.deepEqual(mine(), []);
   assert.deepEqual(pull.labels, [], 'the label is off, so that setting it again asks again');
   assert.match(lab.hub.comments[0]?.body ?? '', /Not done: `label launch`/);
@@ -90,7 +90,7 @@ test('a label of another kind, and launch among the labels, do nothing', async (
   pull.labels.push('launch');
   const result = await lab.label(pull, 'bug');
   assert.equal(result.code, 0);
-  assert.match(result.log, /Nothing to do: label 'bug' is not launch/);
+  assert.match(result.log, /Nothing to do: the label 'bug' is not launch/);
   assert.deepEqual(lab.hub.requests, []);
 });
 
@@ -112,7 +112,7 @@ for (const status of [401, 403, 404, 422] as const) {
     assert.equal(result.outputs['state'], 'submitted');
     assert.match(result.outputs['job-ids'] ?? '', /^\d+,\d+$/);
     assert.match(result.warnings.join(), /writing the comment on pull request #1 failed.*The report is in the summary/);
-    if (status === 403) assert.match(result.warnings.join(), /give the workflow 'permissions: pull-requests: write'/);
+    if (status === 403) assert.match(result.warnings.join(), /Give the workflow 'permissions: pull-requests: write'/);
     assert.match(result.summary, /submitted, 2 jobs/);
     cancel();
   });

@@ -67,7 +67,7 @@ test('a refusal at the third step takes the first two back, and nothing has run'
     assert.equal(result.code, 1, result.log);
     assert.match(
       result.errors[0] ?? '',
-      /refused: .*AssocMaxSubmitJobLimit.*Nothing of it is in the queue, and nothing of it has run\. It would have been 3 × 4 tasks/,
+      /refused: .*AssocMaxSubmitJobLimit.*Nothing of it is in the queue, and nothing of it has run\. It asked for 3 × 4 tasks/,
     );
     assert.equal(result.outputs['state'], 'failed');
     assert.equal(queue(), '');

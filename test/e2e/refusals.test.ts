@@ -114,20 +114,20 @@ for (const [what, inputs, message] of [
   [
     'a secret that is no assignment',
     { config: 'good', env: 'hunter2' },
-    /a line of the input env is not NAME=value; the line is not shown/,
+    /a line of the input env is not NAME=value\. The line is not shown/,
   ],
   ['a secret with a name of the chain', { config: 'good', env: 'RESUME_FROM=x' }, /RESUME_FROM is set by the chain/],
-  ['an empty key', { config: 'good', 'ssh-key': '' }, /the input ssh-key is empty.*Is the secret set/],
+  ['an empty key', { config: 'good', 'ssh-key': '' }, /the input ssh-key is empty.*Check that the secret is set/],
   ['a key that is none', { config: 'good', 'ssh-key': 'hunter2' }, /does not start with '-----BEGIN'/],
   [
     'a public key',
     { config: 'good', 'ssh-key': readFileSync(`${cluster.CLUSTER_KEY}.pub`, 'utf8') },
-    /is a public key; the private one is needed/,
+    /is a public key\. Give the private key/,
   ],
   [
     'a key that lost its line breaks',
     { config: 'good', 'ssh-key': readFileSync(cluster.CLUSTER_KEY, 'utf8').replaceAll('\n', ' ') },
-    /cannot be read .* are its line breaks still there\?/,
+    /cannot be read .* Check that its line breaks are still there/,
   ],
 ] as const) {
   test(`refused: ${what}`, async () => {
@@ -170,8 +170,8 @@ test('a key the account does not know is named by its fingerprint', async () => 
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'key')]);
   const fingerprint = execFileSync('ssh-keygen', ['-lf', join(directory, 'key')], { encoding: 'utf8' }).split(' ')[1] ?? '?';
   const said = await clusterRefusal({}, { 'ssh-key': readFileSync(join(directory, 'key'), 'utf8') });
-  assert.ok(said.includes(`did not take the key ${fingerprint}`), said);
-  assert.match(said, /authorized_keys.*the server takes: publickey/);
+  assert.ok(said.includes(`rejected the key ${fingerprint}`), said);
+  assert.match(said, /authorized_keys.*The server accepts: publickey/);
 });
 
 test('an encrypted key without and with the wrong passphrase', async () => {
@@ -179,7 +179,7 @@ test('an encrypted key without and with the wrong passphrase', async () => {
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'swordfish', '-f', join(directory, 'key')]);
   const key = readFileSync(join(directory, 'key'), 'utf8');
   assert.match(await clusterRefusal({}, { 'ssh-key': key }), /is encrypted and there is no ssh-passphrase/);
-  assert.match(await clusterRefusal({}, { 'ssh-key': key, 'ssh-passphrase': 'halibut' }), /the ssh-passphrase does not open the ssh-key/);
+  assert.match(await clusterRefusal({}, { 'ssh-key': key, 'ssh-passphrase': 'halibut' }), /the ssh-passphrase does not decrypt the ssh-key/);
 });
 
 test('an unknown host key is shown with its fingerprint and the line to add', async () => {
@@ -230,7 +230,7 @@ test('a full disk under workdir', async () => {
 test('a workdir that cannot be written', async () => {
   assert.match(
     await clusterRefusal({ clusterFields: { workdir: '/proc/chain' } }),
-    /\/proc\/chain\/code cannot be written on .* by chain\d+/,
+    /chain\d+ cannot write to \/proc\/chain\/code on /,
   );
 });
 

@@ -181,7 +181,7 @@ test('SIGTERM to the action between two submissions takes back what was queued',
     },
   );
   assert.equal(result.code, 1, result.log);
-  assert.match(result.errors.join(), /refused: the launcher went away|Nothing of it is in the queue/);
+  assert.match(result.errors.join(), /refused: the launcher stopped|Nothing of it is in the queue/);
   assert.deepEqual(queueOf(cluster, 'stopped'), []);
 });
 
