@@ -1,11 +1,11 @@
 // A repository, pull requests and an experiment to launch, on a real cluster and the GitHub stand-in.
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { type Association, type Comment, type GitHub, type Issue, type PullRequest, startGitHub } from '../github/server.ts';
 import { type ActionResult, type ActionRun, runAction } from './action.ts';
-import type { ClusterEnvironment } from './cluster.ts';
+import { type ClusterEnvironment, slurm } from './cluster.ts';
 import { commentEvent, labelEvent, MERGE_COMMIT, pullEvent } from './events.ts';
 import { type RegressionOptions, regression } from './experiment.ts';
 import { type Files, makeRepository } from './repository.ts';
@@ -72,6 +72,7 @@ const TOKEN = 'ghs_test_token';
 export function useLabs(cluster: ClusterEnvironment, defaults: LabOptions = {}): (name: string, options?: LabOptions) => Promise<Lab> {
   const labs: Lab[] = [];
   after(async () => {
+    cancelUnder(cluster, new Set(labs.map((lab) => lab.workdir)));
     // All of them, before the first problem is told: a server that stays open keeps the process alive.
     const closed = await Promise.allSettled(labs.map((lab) => lab.close()));
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
@@ -85,10 +86,20 @@ export function useLabs(cluster: ClusterEnvironment, defaults: LabOptions = {}):
   };
 }
 
+/** Cancels the jobs of these work directories, which would be in the way of the next test file. */
+function cancelUnder(cluster: ClusterEnvironment, workdirs: ReadonlySet<string>): void {
+  if (!existsSync(join(cluster.CLUSTER_DIR, 'env'))) return; // a file's own cluster, taken down by now
+  const rows = slurm(cluster, 'squeue', '-a', '-h', '-o', '%F %Z').split('\n');
+  const ids = rows.filter((row) => workdirs.has(row.slice(row.indexOf(' ') + 1).replace(/\/experiments\/.*/, '')));
+  if (ids.length > 0) slurm(cluster, 'scancel', ...ids.map((row) => row.slice(0, row.indexOf(' '))).toReversed());
+}
+
 /** Whoever makes a lab closes it; tests let useLabs do both. */
 export async function makeLab(cluster: ClusterEnvironment, name: string, options: LabOptions = {}): Promise<Lab> {
-  const workdir = String(options.clusterFields?.['workdir'] ?? join(cluster.CLUSTER_WORKDIR, name));
-  const save = join(cluster.CLUSTER_SAVE, name);
+  // A cluster may have seen the same test before.
+  const own = `${name}-${process.pid}`;
+  const workdir = String(options.clusterFields?.['workdir'] ?? join(cluster.CLUSTER_WORKDIR, own));
+  const save = join(cluster.CLUSTER_SAVE, own);
   const fields = {
     host: cluster.CLUSTER_HOST,
     port: Number(cluster.CLUSTER_PORT),
