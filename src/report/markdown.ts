@@ -2,15 +2,18 @@
 export const COMMENT_BYTES = 65_000;
 export const SUMMARY_BYTES = 1_000_000;
 
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+/**
+ * Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. It links nowhere:
+ * GitHub makes a link of an address by itself, also in capitals and behind `_` or a digit.
+ */
 export function plain(text: string): string {
   return text
     .replace(/\s+/g, ' ')
     .trim()
     .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
     .replaceAll('@', '@\u200b')
-    .replace(/\b(https?:)\/\//g, '$1\u200b//')
-    .replace(/\bwww\./gi, '$&\u200b');
+    .replaceAll('://', ':\u200b//')
+    .replace(/www\./gi, '$&\u200b');
 }
 
 /** Text from outside as inline code, which may stand in a table. */
