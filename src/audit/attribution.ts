@@ -126,7 +126,6 @@ function tasksOf(
       if (gap !== undefined) gaps.push(gap);
       if (line.resumeStep === undefined) continue;
       open = startedTask(line, line.resumeStep);
-      newest = { step: line.resumeStep, line: number };
     } else if (line.event === 'end') {
       if (open === undefined || open.taskId !== line.taskId || open.restart !== line.restart || line.newestStep === undefined) {
         gaps.push(`line ${number} of its journal is the end of task ${taskName(line, cell)}, whose start is not on record`);

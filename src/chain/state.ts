@@ -1,4 +1,4 @@
-import type { JournalLine } from './journal.ts';
+import type { JournalLine, StartLine } from './journal.ts';
 import type { AccountingRow, QueueRow, SlurmRows } from './slurm-rows.ts';
 
 /** What became of one task: one cell in one job. Data only; src/report/words.ts has the words. */
@@ -215,7 +215,7 @@ function endedState({ state, by, exit }: Pick<AccountingRow, 'state' | 'by' | 'e
   }
 }
 
-function journaledState(line: JournalLine): TaskState {
+function journaledState(line: Exclude<JournalLine, StartLine>): TaskState {
   switch (line.event) {
     case 'done':
       return { kind: 'nothing-to-do' };
@@ -228,8 +228,6 @@ function journaledState(line: JournalLine): TaskState {
       // After a time limit or scancel the job itself only sees the signal.
       if (line.signal !== undefined) return { kind: 'failed', signal: line.signal };
       return line.exit === undefined ? { kind: 'failed' } : { kind: 'failed', exit: line.exit };
-    case 'start':
-      return { kind: 'unknown', why: { kind: 'no-end', started: line.time, host: line.host } };
     default:
       return line satisfies never;
   }
