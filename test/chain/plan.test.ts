@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gpuHours, gpusPerTask, secondsOfTime } from '../../src/chain/cost.ts';
-import { planOf } from '../../src/chain/plan.ts';
+import { planOf, testArguments } from '../../src/chain/plan.ts';
 import { filesOf, secretAssignments } from '../../src/chain/task.ts';
 import { wandbLinks } from '../../src/chain/wandb.ts';
 import { parseSource } from '../../src/experiment/document.ts';
@@ -126,4 +126,56 @@ test('W&B links need an entity and a project, and follow a self-hosted server', 
     group: 'https://w.edu/my%20team/p/groups/id/workspace',
     runs: ['https://w.edu/my%20team/p/runs/id-0', 'https://w.edu/my%20team/p/runs/id-1'],
   });
+});
+
+/** Job number, array and dependency of each sbatch call, and which call it waits for. */
+const calls = (text: string, name?: Parameters<typeof planOf>[2], behindTail?: boolean) =>
+  planOf(experiment(text), PLACES, name, behindTail).submissions.map(({ jobNumber, cell, after, tag, arguments: all }) => {
+    const option = (start: string) => all.find((one) => one.startsWith(start))?.slice(start.length);
+    return [jobNumber, cell, tag.replace('smoke-1a2b3c4d5e6f.', ''), option('--array='), option('--dependency='), after];
+  });
+const PER_CELL = 'chain: {n_jobs: 3, scope: cell}\n^lr: [1, 2]\n';
+
+test('with scope: cell, each cell waits for itself alone, and at first for the array that they share', () => {
+  assert.deepEqual(calls(PER_CELL), [
+    [1, undefined, 'l1-0.s1', '0-1', undefined, undefined],
+    [2, 0, 'l1-0.s2.c0', '0', 'afterany:@_0', 0],
+    [2, 1, 'l1-0.s2.c1', '1', 'afterany:@_1', 0],
+    [3, 0, 'l1-0.s3.c0', '0', 'afterany:@_0', 1],
+    [3, 1, 'l1-0.s3.c1', '1', 'afterany:@_1', 2],
+  ]);
+});
+
+test('behind a chain that is in the queue, the first jobs wait for its end', () => {
+  const name = { launch: 2, firstJob: 4, nonce: 'ab' };
+  assert.deepEqual(calls('chain: {n_jobs: 2}\n^lr: [1, 2]\n', name, true), [
+    [4, undefined, 'l2-ab.s4', '0-1', 'afterany:@', 'tail'],
+    [5, undefined, 'l2-ab.s5', '0-1', 'afterany:@', 0],
+  ]);
+  assert.deepEqual(calls('chain: {n_jobs: 2, scope: cell}\n^lr: [1, 2]\n', name, true), [
+    [4, 0, 'l2-ab.s4.c0', '0', 'afterany:@_0', 'tail'],
+    [4, 1, 'l2-ab.s4.c1', '1', 'afterany:@_1', 'tail'],
+    [5, 0, 'l2-ab.s5.c0', '0', 'afterany:@_0', 0],
+    [5, 1, 'l2-ab.s5.c1', '1', 'afterany:@_1', 1],
+  ]);
+});
+
+test('a throttle only where it would hold something back', () => {
+  const array = (atATime: number | undefined) =>
+    calls(`${atATime === undefined ? '' : `max_concurrent_jobs: ${atATime}\n`}^lr: [1, 2, 3]\n`)[0]?.[3];
+  assert.deepEqual([1, 2, 3, 4, undefined].map(array), ['0-2%1', '0-2%2', '0-2', '0-2', '0-2']);
+});
+
+test('without warn_before, Slurm sends no signal and the job waits for none', () => {
+  const [first] = planOf(experiment('chain: {warn_before: 0}\n'), PLACES).submissions;
+  assert.equal(first?.environment['CHAIN_WARN_SIGNAL'], '');
+  assert.ok(!first?.arguments.some((argument) => argument.startsWith('--signal')));
+  const [warned] = planOf(experiment('chain: {warn_before: 60, warn_signal: USR2}\n'), PLACES).submissions;
+  assert.equal(warned?.environment['CHAIN_WARN_SIGNAL'], 'USR2');
+  assert.ok(warned?.arguments.includes('--signal=B:USR2@60'));
+});
+
+test('sbatch is asked beforehand whether it would take the whole array', () => {
+  const asked = testArguments(experiment('slurm: {partition: h100, exclusive: true}\nmax_concurrent_jobs: 1\n^lr: [1, 2]\n'));
+  assert.deepEqual(asked, ['--partition=h100', '--exclusive', '--array=0-1%1']);
 });
