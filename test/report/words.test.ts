@@ -37,6 +37,10 @@ for (const [what, said] of [
   [words([queued('5', [2], 'PENDING', 'Priority')], []), 'waiting for resources (Priority: other jobs come first)'],
   [words([queued('5', [2], 'PENDING', 'QOSMaxGRESPerUser')], []), 'waiting for resources (QOSMaxGRESPerUser)'],
   [words([queued('5', [2], 'PENDING', 'JobArrayTaskLimit')], []), 'waiting for other cells (max_concurrent_jobs)'],
+  [
+    words([queued('5', [2], 'PENDING', 'BeginTime')], []),
+    'waiting for resources (BeginTime: it may not begin yet; after a requeue that takes two minutes)',
+  ],
   [words([queued('5', [2], 'PENDING', 'JobHeldAdmin')], []), 'held (JobHeldAdmin: by an administrator)'],
   [words([queued('5', [2], 'RUNNING', 'None', NOW - 3700)], []), 'running for 1 h 1 min on n1'],
   [words([], [ended('5', [2], 'TIMEOUT')]), 'reached the time limit'],
@@ -45,7 +49,10 @@ for (const [what, said] of [
   [words([], [ended('5', [2], 'FAILED', '75:0')]), 'found the cell taken (another task holds it)'],
   // The user's own program may exit with the same code; then its journal has an end.
   [words([], [ended('5', [2], 'FAILED', '75:0')], [line('start'), line('end', { exit: 75 })]), 'failed, exit code 75'],
-  [words([], [ended('5', [2], 'FAILED', '1:0')], [line('stopped', { why: 'failures' })]), /^stopped by the stop rule/],
+  [
+    words([], [ended('5', [2], 'FAILED', '1:0')], [line('stopped', { why: 'failures' })]),
+    'stopped by the stop rule (too many failures without a new checkpoint)',
+  ],
   [words([], [ended('5', [2], 'OUT_OF_MEMORY', '0:125')]), 'out of memory'],
   [words([], [ended('5', [2], 'PREEMPTED')]), 'preempted'],
   [words([], [ended('5', [2], 'NODE_FAIL')]), 'lost its node'],
@@ -57,7 +64,7 @@ for (const [what, said] of [
   // Accounting off or purged: the journal still knows.
   [words([], undefined, [line('start'), line('end', { exit: 0 })]), 'finished'],
   [words([], undefined, [line('start'), line('end', { exit: 143, signal: 'TERM' })]), 'failed, signal TERM'],
-  [words([], undefined, [line('start')]), /^not known: it started .* and no record says how it ended/],
+  [words([], undefined, [line('start')]), 'not known: it started at 2027-01-15T07:58:20Z on n1, and no record says how it ended'],
   [words([], []), 'not known: it left the queue, and no record says how it ended'],
   [words(undefined, undefined), 'not known: squeue did not answer'],
   // Accounting that lags behind the queue does not mean the end.
