@@ -93,7 +93,8 @@ test('a task without an end is normal: what the next one found above its start i
   assert.deepEqual(account.gaps, []);
   // It may have saved the last one of all, which the next task then only sees.
   const done = summed([start(1, 0, -1), line('done', 2, 11, { found: '20-99/79', complete: true })]);
-  assert.deepEqual(owners(accountFor(record(done, [saved(20, 3), saved(99, 9)]))), [['101', 'killed', [20, 99]]]);
+  const last = accountFor(record(done, [saved(20, 3), saved(99, 9)]));
+  assert.deepEqual([owners(last), last.gaps], [[['101', 'killed', [20, 99]]], []]);
 });
 
 test('the last task without an end accounts for what is newer than its start, up to its end by accounting', () => {
@@ -217,6 +218,11 @@ test('what one of the three knows and another does not', () => {
   const changed = (...args: Parameters<typeof compareRecords>) => compareRecords(...args).changed.join('\n');
   const manifest = { launches: [launch(1, [1, 2])] };
   assert.match(changed(manifest, WHOLE, 0, ran([1, 1, '999'])), /has job 999, which the ledger lacks/);
+  assert.match(changed(manifest, WHOLE, 0, ran([1, 1, '998'], [1, 1, '999'], [1, 1, '101'])), /998.*\n.*999/, 'every job is compared');
+  assert.match(
+    changed({ launches: [launch(1, [1, 2]), launch(2, [1])] }, WHOLE, 0, ran([2, 1, '101'])),
+    /101 is job 1 of launch 2 in the journal of cell 0, and job 1 of launch 1 in the ledger/,
+  );
   assert.match(changed(manifest, WHOLE, 0, ran([2, 3, '103'])), /job 103 of launch 2, which the manifest lacks/);
   assert.match(changed(manifest, WHOLE, 0, ran([1, 2, '101'])), /101 is job 2 of launch 1 in the journal of cell 0, and job 1/);
   assert.match(changed({ launches: [] }, WHOLE, 0, []), /the ledger has launch 1, which the manifest lacks/);
@@ -239,4 +245,124 @@ test('a launch that was never released has not run; a new ledger is incomplete',
   );
   const anew = compareRecords(manifest, ledger(['submitted', 2, '103', 3], ['releasing', 2, '103']), 0, ran([1, 1, '101'], [2, 3, '103']));
   assert.deepEqual(anew, { changed: [], missing: ['the ledger from before launch 2'], notes: [] });
+});
+
+test('which jobs wrote a line, also those that did not run', () => {
+  const account = accountFor(record(summed([start(1, 0, -1), end(1, 10, 40, '40'), line('done', 2, 11, { found: '40' })]), []));
+  assert.deepEqual(account.lines, [
+    { launch: 1, jobNumber: 1, jobId: '101' },
+    { launch: 1, jobNumber: 1, jobId: '101' },
+    { launch: 1, jobNumber: 2, jobId: '102' },
+  ]);
+});
+
+test('an end is the end of the task that started, and of no other', () => {
+  for (const fields of [{ task: '999' }, { restart: 1 }, { newest_step: null }]) {
+    const account = accountFor(record(summed([start(1, 0, -1), end(1, 10, 40, '40', fields)]), [saved(40, 9)]));
+    assert.match(account.gaps.join(), /^line 2 of its journal is the end of task 101_0( \(restart 1\))?, whose start is not on record$/);
+    assert.deepEqual(owners(account), [['101', 'open', [40]]], 'the task that started is still open');
+  }
+});
+
+test('a start that does not say where it resumed from owns nothing', () => {
+  const account = accountFor(record(summed([line('start', 1, 0), end(1, 10, 40, '40')]), [saved(40, 9)]));
+  assert.match(account.gaps[0] ?? '', /^line 1 of its journal does not say which checkpoint the task resumed from$/);
+  assert.deepEqual(strangers(account), [40]);
+});
+
+test('a chain that starts from checkpoint 0, which nobody saved', () => {
+  assert.match(
+    accountFor(record(summed([start(1, 0, 0, '0')]), [])).gaps.join(),
+    /resumes from checkpoint 0, which no task before it has saved/,
+  );
+  const reset = accountFor(record(summed([start(1, 0, -1), end(1, 9, 40, '40'), start(2, 11, -1)]), []));
+  assert.match(reset.gaps.join(), /line 3 .* resumes from no checkpoint, but according to line 2 the newest one is checkpoint 40/);
+});
+
+test('a killed task without a list owns what lies between its start and that of the next one', () => {
+  const bare = (step: number, minutes: number, resume: number) => line('start', step, minutes, { resume_step: resume });
+  const lines = summed([bare(1, 0, -1), bare(2, 11, 40), bare(3, 21, 80), line('end', 3, 30, { newest_step: 80 })]);
+  const account = accountFor(record(lines, [saved(0, 1), saved(20, 3), saved(40, 9), saved(41, 12), saved(80, 15), saved(99, 29)]));
+  assert.deepEqual(owners(account), [
+    ['101', 'killed', [0, 20, 40]],
+    ['102', 'killed', [41, 80]],
+    ['103', 'ended', []],
+  ]);
+  assert.deepEqual(strangers(account), [99]);
+  assert.deepEqual(account.gaps, []);
+  // A start that does not say where it resumed from tells nothing about the task before it, which then counts as the last one.
+  const unknown = accountFor(record(summed([bare(1, 0, -1), line('start', 2, 11)]), [saved(20, 3)]));
+  assert.deepEqual(owners(unknown), [['101', 'killed', [20]]]);
+});
+
+test('a task that was killed and listed does not own what is newer than the list', () => {
+  const lines = summed([start(1, 0, 20, '20'), line('done', 2, 11, { found: '20-40/20' })]);
+  const account = accountFor(record(lines, [saved(20, 3), saved(40, 9), saved(60, 9)]));
+  assert.deepEqual(owners(account), [['101', 'killed', [40]]]);
+  assert.deepEqual(strangers(account), [20, 60]);
+});
+
+test('a task that resumed from its newest checkpoint and saved nothing owns nothing', () => {
+  const lines = summed([line('start', 1, 0, { resume_step: -1 }), line('end', 1, 10, { newest_step: -1 })]);
+  assert.deepEqual(owners(accountFor(record(lines, [saved(0, 5)]))), [['101', 'ended', []]]);
+});
+
+test('clocks may differ by five minutes, before the start and after the end', () => {
+  const seconds = (minutes: number, more: number) => ({ modified: at(minutes) + more, touched: at(minutes) + more });
+  const at20 = (more: number, minutes: number) => strangers(accountFor(record(TWO, [saved(60, 0, seconds(minutes, more))])));
+  assert.deepEqual([at20(300, 20), at20(301, 20)], [[], [60]]);
+  assert.deepEqual([at20(-300, 11), at20(-301, 11)], [[], [60]]);
+});
+
+test('what was written before the task that saved its number is not its own, whoever ran then', () => {
+  const account = accountFor(record(TWO, [saved(60, 4)]));
+  assert.deepEqual(strangers(account), [60]);
+  assert.match(account.unaccounted[0]?.why ?? '', /last written at 2026-12-01T00:04:00Z, but task 102_0/);
+});
+
+test('a checkpoint of a task that is still open may have been written until now', () => {
+  const lines = summed([start(1, 0, -1), end(1, 10, 40, '40'), start(2, 100, 40, '40', { restart: 2 })]);
+  const account = accountFor(record(lines, [saved(60, 50)]));
+  assert.match(
+    account.unaccounted[0]?.why ?? '',
+    /task 102_0 \(restart 2\), which saved this number, ran from 2026-12-01T01:40:00Z to now$/,
+  );
+  const killed = accountFor(record(lines, []), new Map([['102', at(105)]]));
+  assert.match(
+    killed.notes.join(),
+    /task 102_0 \(restart 2\) has a start and no end on record: it was killed; checkpoints newer than checkpoint 40/,
+  );
+});
+
+test('without any task, checkpoints are unaccounted for', () => {
+  const account = accountFor(record([], [saved(20, 3)], { journal: [], releasedChecksum: undefined }));
+  assert.deepEqual(
+    account.unaccounted.map(({ why }) => why),
+    ['no task is on record'],
+  );
+});
+
+test('notes name one checkpoint or several', () => {
+  const many = (fields: (number: number) => Partial<CheckpointEntry>) =>
+    accountFor(record(TWO, [saved(20, 3, fields(20)), saved(40, 9, fields(40))])).notes.join('\n');
+  assert.equal(
+    many(() => ({ complete: false })),
+    'cell 0: step_20, step_40 are not complete; no task resumes from them',
+  );
+  assert.match(
+    many(() => ({ modified: at(19) })),
+    /step_20, step_40 were written to again by a later task of the chain/,
+  );
+  assert.match(
+    many(() => ({ touched: at(600) })),
+    /step_20, step_40 changed after the tasks that saved them had ended/,
+  );
+});
+
+test('a line of another cell, and text around a line', () => {
+  assert.match(accountFor(record(summed([start(1, 0, -1, '', { cell: 3 })]), [])).gaps.join(), /line 1 of its journal belongs to cell 3/);
+  const [first = ''] = summed([start(1, 0, -1)]);
+  for (const text of [`${first} `, `x\n${first}`]) assert.notDeepEqual(accountFor(record([text], [])).gaps, [], JSON.stringify(text));
+  const unlocked = accountFor(record(TWO, FIVE, { releasedChecksum: '' }));
+  assert.deepEqual(unlocked.gaps, [], 'an empty lock says nothing about the journal');
 });
