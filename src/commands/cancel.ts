@@ -71,7 +71,8 @@ interface Cancelled {
   readonly cell: number | undefined;
 }
 
-function notesOn({ id, jobNumber, cell }: Cancelled, rows: readonly CancelledRow[], report: Report): string[] {
+/** What a cancel did, and what it left. @param rows what was in the queue before. @param report what the chain looks like after */
+export function notesOn({ id, jobNumber, cell }: Cancelled, rows: readonly CancelledRow[], report: Report): string[] {
   if (rows.length === 0) return [`Nothing of ${id} was in the queue.`];
   const what = [jobNumber === undefined ? '' : `job ${jobNumber}`, cell === undefined ? '' : `cell ${cell}`].filter(Boolean).join(', ');
   const isMeant = ({ task, name }: CancelledRow) =>

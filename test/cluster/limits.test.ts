@@ -61,3 +61,27 @@ test('the tightest limit comes first', () => {
   assert.deepEqual(exceeded(all, 11).map(limitName), ['GrpSubmitJobs of account lab']);
   assert.deepEqual(exceeded(all, 48).map(limitName), ['GrpSubmitJobs of account lab', 'MaxSubmitJobs in account lab']);
 });
+
+test('the default QOS is the one of the account, and each QOS has its own limits', () => {
+  const all = rows('user|lab', 'default-qos|other|big', 'default-qos|lab|small', 'qos|big|N|9(1)', 'qos|small|N|5(2)', 'qos|normal|N|1(0)');
+  assert.deepEqual(found(all), ['MaxSubmitJobsPerUser of QOS small: 2 of 5']);
+  assert.deepEqual(found(all, { ...NOTHING, account: 'other' }), ['MaxSubmitJobsPerUser of QOS big: 1 of 9']);
+  assert.deepEqual(found(all, { ...NOTHING, account: 'third' }), ['MaxSubmitJobsPerUser of QOS normal: 0 of 1'], 'Slurm calls it normal');
+  const partitions = rows(
+    'user|lab',
+    'partition|cpu|NO|p1',
+    'partition|h100|YES|p2',
+    'qos|p1|3(0)|',
+    'qos|p2|4(0)|',
+    'qos-limit|x|7',
+    'qos-limit|p2|6',
+  );
+  assert.deepEqual(found(partitions, { ...NOTHING, partition: 'cpu' }), ['GrpSubmitJobs of QOS p1: 0 of 3']);
+  assert.deepEqual(found(partitions), ['GrpSubmitJobs of QOS p2: 0 of 4', 'MaxSubmitJobsPerUser of QOS p2: 0 of 6']);
+});
+
+test('a number with something around it is no limit', () => {
+  for (const value of ['x50(3)', '50(3)x', '50', '-1(0)']) {
+    assert.deepEqual(found(rows('user|lab', `association|lab|alice||root|N|${value}`)), [], value);
+  }
+});
