@@ -2,10 +2,10 @@ import * as core from '@actions/core';
 import { context as github } from '@actions/github';
 import { Problem } from '../base/problem.ts';
 import type { Context, Log, PullRequest } from '../commands/context.ts';
-import { repoConfigAt } from '../experiment/repo-config.ts';
+import { repoConfigAt, siteConfigOf } from '../experiment/repo-config.ts';
 import { shortId } from '../repo/commit-id.ts';
 import { ensureCommit, type Repo } from '../repo/git.ts';
-import { type Api, changedFiles, pullRequestHead, type RepoName } from './github.ts';
+import { type Api, changedFiles, defaultBranch, pullRequestHead, type RepoName } from './github.ts';
 import type { Inputs } from './inputs.ts';
 import { isClosing, type Request } from './request.ts';
 
@@ -19,6 +19,8 @@ export async function contextOf(api: Api, name: RepoName, inputs: Inputs, reques
     repo,
     commit,
     config: await repoConfigAt(repo, commit),
+    site: await siteConfigOf(repo, await defaultBranchOf(api, name)),
+    askedBy: request.actors,
     credentials: hasKey(inputs) ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined,
     secrets: inputs.secrets,
     hidden: hiddenValues(inputs),
@@ -42,6 +44,12 @@ const log: Log = {
   warning: (line) => core.warning(line),
   group: (title, act) => core.group(title, act),
 };
+
+/** From the event, or else from the API: the payload of some events is empty. */
+async function defaultBranchOf(api: Api, name: RepoName): Promise<string> {
+  const named: unknown = github.payload.repository?.['default_branch'];
+  return typeof named === 'string' && named !== '' ? named : defaultBranch(api, name);
+}
 
 export function hasKey(inputs: Inputs): boolean {
   return inputs.sshKey.trim() !== '';

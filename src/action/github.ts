@@ -65,6 +65,15 @@ export async function pullRequestHead(
   }
 }
 
+/** The name of the repository's default branch. */
+export async function defaultBranch(api: Api, name: RepoName): Promise<string> {
+  try {
+    return (await api.rest.repos.get({ ...name })).data.default_branch;
+  } catch (error) {
+    throw explained(error, `asking for the default branch of ${name.owner}/${name.repo}`, 'contents: read');
+  }
+}
+
 /** Paths that a pull request adds or changes. */
 export async function changedFiles(api: Api, name: RepoName, number: number): Promise<string[]> {
   try {

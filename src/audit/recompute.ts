@@ -92,10 +92,14 @@ export async function recompute(cache: RepoCache, target: AuditTarget, manifest:
   const code = await once(cache.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
   const subject = await once(cache.subjects, commit, () => subjectOf(repo, commit));
   const savePath = savePathOf(experiment.settings.save.path, target, manifest);
-  const expected = manifestOf({
-    ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
-    ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
-  });
+  const expected = {
+    ...manifestOf({
+      ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
+      ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
+    }),
+    // The commit does not say which clusters there were, only which one it asks for.
+    cluster: experiment.settings.cluster ?? manifest.cluster,
+  };
   return { experiment, code, savePath, different: manifestDifferences(manifest, expected) };
 }
 

@@ -5,6 +5,7 @@ import type { Login } from '../cluster/login.ts';
 import { type Listing, listExperiments, listSaved } from '../cluster/programs/survey.ts';
 import { type Context, requireCredentials } from './context.ts';
 import type { Asked } from './request.ts';
+import { noClusters } from './site.ts';
 import { resolveTarget, type Target } from './target.ts';
 
 /** A cluster that has experiments a request is about. The login is open until the next one is asked for. */
@@ -29,11 +30,15 @@ export async function* matchingClusters(
   target: Target,
   { places = [], mayBeNone = false }: { readonly places?: readonly string[]; readonly mayBeNone?: boolean } = {},
 ): AsyncGenerator<ClusterMatch> {
-  const { config, log } = context;
+  const { site, log } = context;
   const credentials = requireCredentials(context);
   const wanted = asked.overrides.find((override) => override.path === 'cluster')?.value;
-  const clusters = [...config.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
-  if (clusters.length === 0) throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no such cluster at this commit');
+  const clusters = [...site.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
+  if (site.clusters.size === 0) throw noClusters(context);
+  if (clusters.length === 0)
+    throw new Problem(
+      `there is no cluster '${wanted}' to ask: .github/slurm-chain.yml of ${site.branch} has ${[...site.clusters.keys()].join(', ')}`,
+    );
   // Errors of one cluster matter only if no other cluster has what was asked for.
   const errors: string[] = [];
   let found = false;
@@ -44,7 +49,7 @@ export async function* matchingClusters(
       login = { cluster, connection: await connect(cluster, credentials) };
       const match = await matchesOn(login, context, target, places);
       // Two names of one cluster may share a workdir. Each experiment is reached by the name that it was launched with.
-      const here = match.matches.filter((one) => one.cluster === cluster.name || !config.clusters.has(one.cluster));
+      const here = match.matches.filter((one) => one.cluster === cluster.name || !site.clusters.has(one.cluster));
       if (here.length > 0) {
         found = true;
         yield { ...match, matches: here };

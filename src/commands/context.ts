@@ -1,7 +1,7 @@
 import { Problem } from '../base/problem.ts';
 import type { Launcher } from '../chain/manifest.ts';
 import type { Credentials } from '../cluster/connection.ts';
-import type { RepoConfig } from '../experiment/repo-config.ts';
+import type { RepoConfig, SiteConfig } from '../experiment/repo-config.ts';
 import type { Repo } from '../repo/git.ts';
 
 /** Everything a command needs besides what was asked. Commands know nothing of GitHub. */
@@ -9,8 +9,12 @@ export interface Context {
   readonly repo: Repo;
   /** The commit that the request is about. */
   readonly commit: string;
-  /** .github/slurm-chain.yml at that commit. */
+  /** What .github/slurm-chain.yml says at that commit. */
   readonly config: RepoConfig;
+  /** What it says on the default branch: the clusters and the limits. */
+  readonly site: SiteConfig;
+  /** Everybody who took part in the request. Empty for a schedule. */
+  readonly askedBy: readonly string[];
   /** undefined if no key was given. */
   readonly credentials: Credentials | undefined;
   /** NAME=value for the jobs; only the account may read them. */

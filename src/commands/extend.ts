@@ -3,18 +3,20 @@ import type { ExperimentSummary } from '../chain/manifest.ts';
 import type { Listing } from '../cluster/programs/survey.ts';
 import { asAttempt, type Experiment, loadExperiment } from '../experiment/experiment.ts';
 import { hashOfOverrides, type Override, overrideOf } from '../experiment/overrides.ts';
-import { repoConfigAt } from '../experiment/repo-config.ts';
+import { type Cluster, repoConfigAt } from '../experiment/repo-config.ts';
 import { shortId } from '../repo/commit-id.ts';
 import { ensureCommit, type Repo } from '../repo/git.ts';
 import { isSameExperiment } from './target.ts';
 
 /**
  * The experiment of a record on the cluster, read again from its commit, with the number of jobs to add.
+ * @param cluster the one that has the record, as the default branch describes it
  * @param chain the `chain.*` overrides of this request
  * @throws Problem when the commit is not available, when it does not give this experiment, or when there is a newer attempt
  */
 export async function extendedExperiment(
   repo: Repo,
+  cluster: Cluster,
   summary: ExperimentSummary,
   listing: Pick<Listing, 'summaries'>,
   chain: readonly Override[],
@@ -35,7 +37,7 @@ export async function extendedExperiment(
       `${summary.path} at ${shortId(summary.commit)} gives ${found} (hash of the overrides: ${hashOfOverrides(overrides) || 'none'}), not ${summary.id}`,
     );
   }
-  return experiment;
+  return { ...experiment, cluster };
 }
 
 /** The `chain.*` overrides of an extension: one job more unless it says how many. */

@@ -14,6 +14,7 @@ import { launch } from './launch/launch.ts';
 import type { Outcome } from './outcome.ts';
 import { plan } from './plan.ts';
 import type { Asked } from './request.ts';
+import { refuseBeyondLimits } from './site.ts';
 import { status } from './status.ts';
 import { pickOne, targetOf } from './target.ts';
 
@@ -64,8 +65,9 @@ async function pathsOf(asked: Asked, { repo, commit, config, pullRequest }: Cont
 }
 
 async function launchPath(asked: Asked, context: Context, command: 'plan' | 'launch' | 'restart', path: string): Promise<Report> {
-  const experiment = await loadExperiment(context.repo, context.commit, context.config, path, asked.overrides);
+  const experiment = await loadExperiment(context.repo, context.commit, context.config, path, asked.overrides, context.site);
   context.log.info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} jobs`);
+  refuseBeyondLimits(context, experiment);
   if (command === 'plan') return plan(context, experiment);
   return launch(context, { experiment, mode: command, beforeSubmit: async () => context.pullRequest?.confirmHead() });
 }
@@ -101,9 +103,10 @@ async function* cancelChains(asked: Asked, context: Context): AsyncGenerator<Out
 async function* extendChain(asked: Asked, context: Context): AsyncGenerator<Outcome> {
   const { pullRequest, commit, repo } = context;
   const target = targetOf(asked, pullRequest?.number);
-  for await (const { listing, matches } of matchingClusters(context, asked, target)) {
+  for await (const { login, listing, matches } of matchingClusters(context, asked, target)) {
     const summary = pickOne(matches, listing, 'extend', { commit, pullRequest: pullRequest?.number });
-    const experiment = await extendedExperiment(repo, summary, listing, extensionOf(asked.overrides));
+    const experiment = await extendedExperiment(repo, login.cluster, summary, listing, extensionOf(asked.overrides));
+    refuseBeyondLimits(context, experiment);
     // An extension runs the commit of its chain, whatever was pushed since.
     const order = { experiment, mode: 'extend', beforeSubmit: async () => {} } as const;
     yield { kind: 'chain', report: await context.log.group(`extend ${summary.id}`, () => launch(context, order)) };

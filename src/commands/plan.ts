@@ -12,6 +12,7 @@ import type { Report } from '../report/report.ts';
 import { notesOnCode, notesOnSettings, reportBasis, submissionsOf } from './basis.ts';
 import type { Context } from './context.ts';
 import { megabytes } from './launch/ensure-staged.ts';
+import { noClusters, notesOnSite } from './site.ts';
 
 /**
  * Everything that a launch does before the first sbatch. `sbatch --test-only` is part of it if there is a cluster and a key.
@@ -31,7 +32,10 @@ export async function plan(context: Context, experiment: Experiment): Promise<Re
     ...reportBasis(manifest),
     ...{ command: 'plan', state: 'planned', jobs: [], commands: undefined },
     submissions: submissionsOf(planned),
-    notes: [...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnLook(experiment, code, seen)],
+    notes: [
+      ...[...notesOnSite(context), ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets)],
+      ...notesOnLook(context, experiment, code, seen),
+    ],
   };
 }
 
@@ -45,9 +49,9 @@ async function look({ credentials, log }: Context, experiment: Experiment, code:
   return seen;
 }
 
-function notesOnLook({ cluster }: Experiment, code: Code, seen: Probe | undefined): string[] {
+function notesOnLook(context: Context, { cluster }: Experiment, code: Code, seen: Probe | undefined): string[] {
   if (seen === undefined) {
-    return [`Planned without asking a cluster: there is no ${cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`];
+    return [`Planned without asking a cluster: ${cluster === undefined ? noClusters(context).message : 'there is no ssh-key'}.`];
   }
   return [
     `sbatch --test-only on ${cluster?.name}: ${seen.testOnly.message}`,

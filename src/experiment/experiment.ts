@@ -9,7 +9,7 @@ import { type Choices, type Grid, gridOf } from './grid.ts';
 import { experimentId } from './identity.ts';
 import { applyOverrides, countsInId, hashOfOverrides, type Override } from './overrides.ts';
 import { findKey, type Layers } from './reader.ts';
-import { type Cluster, REPO_CONFIG, type RepoConfig } from './repo-config.ts';
+import { type Cluster, REPO_CONFIG, type RepoConfig, type SiteConfig } from './repo-config.ts';
 import { readSetting, readSettings, SETTING_KEYS, type SettingKey, type Settings } from './settings.ts';
 
 /** One yaml file at one commit, with its overrides. */
@@ -24,7 +24,7 @@ export interface Experiment {
   /** What all cells agree on; nSteps is that of cell 0. */
   readonly settings: Settings;
   readonly cells: readonly ExperimentCell[];
-  /** undefined if the experiment names no cluster and the repository has none. */
+  /** undefined if it was read without a site, and if the experiment names no cluster and the default branch has none. */
   readonly cluster: Cluster | undefined;
   /** Whole sentences, with file, line and column, about what is allowed but probably a mistake. */
   readonly warnings: readonly string[];
@@ -40,7 +40,9 @@ export interface ExperimentCell {
 
 /**
  * Reads an experiment from a commit.
+ * @param config of the same commit
  * @param given the overrides; one of `cluster` replaces the cluster that the yaml names
+ * @param site the clusters to choose from. Without it, as for a record, the experiment has no cluster, and every override counts
  * @throws Problem for everything that is wrong with the file, with line and column where there is one
  */
 export async function loadExperiment(
@@ -49,18 +51,25 @@ export async function loadExperiment(
   config: RepoConfig,
   path: string,
   given: readonly Override[] = [],
+  site?: SiteConfig,
 ): Promise<Experiment> {
   const file = repoPath(path);
   const source = parseSource(file, await fileAt(repo, commit, file));
-  return experimentFrom(source, commit, config, given);
+  return experimentFrom(source, commit, config, given, site);
 }
 
 /** The pure part of loadExperiment. */
-export function experimentFrom(source: YamlSource, commit: string, config: RepoConfig, given: readonly Override[]): Experiment {
+export function experimentFrom(
+  source: YamlSource,
+  commit: string,
+  config: RepoConfig,
+  given: readonly Override[],
+  site?: SiteConfig,
+): Experiment {
   // chain.* and cluster are settings of the launch that most experiments leave out, so an override may add them.
   const overrides = given
     .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
-    .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
+    .filter(({ path, value }) => site === undefined || path !== 'cluster' || value.trim() !== clusterWritten(source, config, site));
   const changed = applyOverrides(source, overrides);
   const grid = gridOf(changed);
   const layers = layersOf(changed, grid.cell(0).root, config);
@@ -77,14 +86,14 @@ export function experimentFrom(source: YamlSource, commit: string, config: RepoC
     attempt: 1,
     settings,
     cells: cellsOf(changed, grid, config, settings, written),
-    cluster: clusterOf(config, settings, findKey(layers, 'cluster')?.place),
+    cluster: site && clusterOf(site, settings, findKey(layers, 'cluster')?.place),
     warnings: warningsOn(changed),
   };
 }
 
 /** The cluster that the experiment runs on if no override says otherwise. */
-function clusterWritten(source: YamlSource, config: RepoConfig): string | undefined {
-  return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(config)?.name;
+function clusterWritten(source: YamlSource, config: RepoConfig, site: SiteConfig): string | undefined {
+  return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(site)?.name;
 }
 
 function layersOf(source: YamlSource, map: YAMLMap, config: RepoConfig): Layers {
@@ -146,24 +155,24 @@ function warningsOn(source: YamlSource): string[] {
   });
 }
 
-function onlyCluster(config: RepoConfig): Cluster | undefined {
-  return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
+function onlyCluster(site: SiteConfig): Cluster | undefined {
+  return site.clusters.size === 1 ? site.clusters.values().next().value : undefined;
 }
 
 /** @param place of the key `cluster`, if the experiment has it */
-function clusterOf(config: RepoConfig, settings: Settings, place: Place | undefined): Cluster | undefined {
-  const known = [...config.clusters.keys()];
+function clusterOf(site: SiteConfig, settings: Settings, place: Place | undefined): Cluster | undefined {
+  const known = [...site.clusters.keys()];
   if (settings.cluster === undefined) {
     if (known.length > 1) {
       throw new Problem(`the experiment names no cluster and the repository has several; choose one with cluster: ${known.join(' | ')}`);
     }
-    return onlyCluster(config);
+    return onlyCluster(site);
   }
-  const cluster = config.clusters.get(settings.cluster);
+  const cluster = site.clusters.get(settings.cluster);
   if (cluster === undefined) {
     const has = known.length > 0 ? known.join(', ') : 'no clusters';
     throw new Problem(
-      `unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} has ${has}`}`,
+      `unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} of ${site.branch} has ${has}`}`,
       place,
     );
   }

@@ -1,10 +1,10 @@
 import * as v from 'valibot';
-import { isMap } from 'yaml';
-import { optionalFileAt, type Repo } from '../repo/git.ts';
+import { isMap, stringify } from 'yaml';
+import { fetchBranch, optionalFileAt, type Repo } from '../repo/git.ts';
 import { parseSource, rootOf } from './document.ts';
 import { findKey, type Layer, type Read, readLayers, unknownKey } from './reader.ts';
 import { SETTING_KEYS } from './settings.ts';
-import { camelKeys, clusterPath, command, list, mapping, must, whole, word } from './values.ts';
+import { camelKeys, clusterPath, command, list, mapping, must, section, whole, word } from './values.ts';
 
 /** The file that all experiments of a repository share. */
 export const REPO_CONFIG = '.github/slurm-chain.yml';
@@ -72,17 +72,52 @@ const cluster = v.pipe(
   })),
 );
 
+const names = (what: string) => v.optional(list(word, `${what}, as text or as a list`));
+const most = v.optional(whole(1, Number.MAX_SAFE_INTEGER));
+
+const limits = section({
+  users: v.pipe(
+    names('GitHub logins'),
+    v.description('Who may launch, extend and restart, by GitHub login. Default: everybody with write permission.'),
+  ),
+  clusters: v.pipe(
+    names('names of clusters'),
+    v.description('Clusters that may be used, of those under `clusters`. Default: all of them.'),
+  ),
+  partitions: v.pipe(
+    names('names of partitions'),
+    v.description('Partitions that may be used. An experiment then has to set `slurm.partition`.'),
+  ),
+  accounts: v.pipe(
+    names('names of Slurm accounts'),
+    v.description('Slurm accounts that may be used. An experiment then has to set `slurm.account`.'),
+  ),
+  save_paths: v.pipe(
+    v.optional(list(clusterPath, 'directories on the cluster, as text or as a list')),
+    v.description('Directories that `save.path` must be one of, or be inside of, as it is written.'),
+  ),
+  jobs: v.pipe(most, v.description('The most jobs that one launch may add to a chain.')),
+  cells: v.pipe(most, v.description('The most cells that an experiment may have.')),
+  gpu_hours: v.pipe(
+    most,
+    v.description(
+      'The most GPU-hours that one launch may use if every task runs until its time limit. An experiment with GPUs then has to set `slurm.time`.',
+    ),
+  ),
+});
+
 /**
- * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster and
- * RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
+ * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster, SiteConfig
+ * and RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
  * then `node script/schema.ts`.
  */
 export const repoConfigSchema = v.strictObject({
   clusters: v.pipe(
     mapping(clusterName, cluster),
     v.transform((clusters) => new Map([...clusters].map(([name, one]) => [name, { name, ...one }]))),
-    v.description('The clusters, by the names that experiments use.'),
+    v.description('The clusters, by the names that experiments use. Read from the default branch only.'),
   ),
+  limits: v.pipe(limits, v.description('What a launch may ask for. Read from the default branch only.')),
   experiments: v.pipe(
     v.optional(list(word, 'text or a list of texts'), ['configs/**/*.yaml', 'configs/**/*.yml']),
     v.description('Patterns of the files that are experiments.'),
@@ -100,16 +135,40 @@ export const repoConfigSchema = v.strictObject({
   ),
 });
 
-type Values = Read<typeof repoConfigSchema>;
+// Who says what. Each of the two readers knows every key, so that it can tell a misspelled one, and reads its own keys alone.
+const { clusters: siteClusters, limits: siteLimits, experiments, defaults } = repoConfigSchema.entries;
+const elsewhere = v.optional(v.unknown());
+const siteSchema = v.strictObject({ clusters: siteClusters, limits: siteLimits, experiments: elsewhere, defaults: elsewhere });
+const commitSchema = v.strictObject({ clusters: elsewhere, limits: elsewhere, experiments, defaults });
 
-export type Cluster = Values['clusters'] extends ReadonlyMap<string, infer One> ? One : never;
+type SiteValues = Read<typeof siteSchema>;
 
-export interface RepoConfig extends Omit<Values, 'defaults'> {
-  /** Settings that every experiment may leave out. */
-  readonly defaults: Layer | undefined;
+export type Cluster = SiteValues['clusters'] extends ReadonlyMap<string, infer One> ? One : never;
+export type Limits = SiteValues['limits'];
+
+/**
+ * The part of the file that only the default branch decides: where to log in, and what may be launched there. No other commit
+ * gives one: it has this type, and RepoConfig has none of its fields.
+ */
+export interface SiteConfig extends Pick<SiteValues, 'clusters' | 'limits'> {
+  /** Name of the default branch. */
+  readonly branch: string;
+  /** Does the default branch have the file? */
+  readonly exists: boolean;
+  /** Its clusters and limits, for comparing them with those that another commit proposes. */
+  readonly text: string;
 }
 
-/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what the file may not hold */
+/** The part of the file that comes from the commit that is launched. */
+export interface RepoConfig {
+  readonly experiments: readonly string[];
+  /** Settings that every experiment may leave out. */
+  readonly defaults: Layer | undefined;
+  /** What the commit has as clusters and limits. They have no effect, so this is good for comparing and showing alone. */
+  readonly proposed: string;
+}
+
+/** Reads the commit's part of `.github/slurm-chain.yml`. @throws Problem with line and column for what the file may not hold */
 export async function repoConfigAt(repo: Repo, commit: string): Promise<RepoConfig> {
   return parseRepoConfig((await optionalFileAt(repo, commit, REPO_CONFIG)) ?? '');
 }
@@ -118,9 +177,40 @@ export async function repoConfigAt(repo: Repo, commit: string): Promise<RepoConf
 export function parseRepoConfig(text: string): RepoConfig {
   const source = parseSource(REPO_CONFIG, text);
   const layer = { source, map: rootOf(source) };
-  const values = readLayers(repoConfigSchema, [layer]);
-  const defaults = findKey([layer], 'defaults')?.node;
-  return { ...values, defaults: isMap(defaults) ? { source, map: defaults } : undefined };
+  const values = readLayers(commitSchema, [layer]);
+  const found = findKey([layer], 'defaults')?.node;
+  return {
+    experiments: values.experiments,
+    defaults: isMap(found) ? { source, map: found } : undefined,
+    proposed: siteText(layer),
+  };
+}
+
+/**
+ * Reads the clusters and limits of the default branch, as the remote has it now.
+ * @throws Problem if the branch cannot be fetched, and with line and column for what the file may not hold
+ */
+export async function siteConfigOf(repo: Repo, branch: string): Promise<SiteConfig> {
+  return parseSiteConfig(await optionalFileAt(repo, await fetchBranch(repo, branch), REPO_CONFIG), branch);
+}
+
+/** @param text of the file on the default branch; undefined if there is none */
+export function parseSiteConfig(text: string | undefined, branch: string): SiteConfig {
+  const source = parseSource(REPO_CONFIG, text ?? '');
+  const layer = { source, map: rootOf(source) };
+  const values = readLayers(siteSchema, [layer]);
+  return { clusters: values.clusters, limits: values.limits, branch, exists: text !== undefined, text: siteText(layer) };
+}
+
+/** Clusters and limits, written in one way, whatever the order of the keys in a file and its comments. Empty if there are none. */
+function siteText(layer: Layer): string {
+  const parts = ['clusters', 'limits'].flatMap((key) => {
+    const node = findKey([layer], key)?.node;
+    return node === undefined ? [] : [[key, node.toJS(layer.source.document) as unknown] as const];
+  });
+  return parts.length === 0
+    ? ''
+    : stringify(Object.fromEntries(parts), { lineWidth: 0, sortMapEntries: true, aliasDuplicateObjects: false });
 }
 
 /** One hop of OpenSSH's ProxyJump: [user@]host[:port] (ssh_config(5)); undefined for anything else. */

@@ -101,6 +101,27 @@ function fetchEnvironment({ token }: Repo): Record<string, string> {
   };
 }
 
+/**
+ * Fetches the newest commit of a branch of the remote. What the checkout has under that name does not count: it may be old, or
+ * made by an earlier step of the workflow.
+ * @returns the commit
+ * @throws Problem if the branch cannot be fetched
+ */
+export async function fetchBranch(repo: Repo, branch: string): Promise<string> {
+  const ref = `${REMOTE_REFS}/default`;
+  const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+  // In a whole clone, a depth would cut the history that is there.
+  const depth = shallow ? ['--depth=1'] : [];
+  try {
+    await git(repo, ['fetch', '--no-tags', ...depth, 'origin', `+refs/heads/${branch}:${ref}`], { environment: fetchEnvironment(repo) });
+  } catch (error) {
+    throw new Problem(
+      `the default branch ${branch} could not be fetched (${messageOf(error)}). It says which clusters there are, so it is read anew each time. Give the workflow 'permissions: contents: read'`,
+    );
+  }
+  return (await git(repo, ['rev-parse', ref])).toString().trim();
+}
+
 // Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
 const REMOTE_REFS = 'refs/slurm-chain';
 

@@ -11,7 +11,7 @@ import type { AuditTarget } from '../../src/audit/program.ts';
 import { renderAudit } from '../../src/audit/render.ts';
 import type { Audit, AuditReport } from '../../src/audit/report.ts';
 import { type Connection, connect } from '../../src/cluster/connection.ts';
-import { type Cluster, repoConfigAt } from '../../src/experiment/repo-config.ts';
+import { type Cluster, siteConfigOf } from '../../src/experiment/repo-config.ts';
 import type { Repo } from '../../src/repo/git.ts';
 import { asUser, endOf, slurm, testCluster } from '../support/cluster.ts';
 import { regression } from '../support/experiment.ts';
@@ -60,8 +60,8 @@ before(async () => {
   await endOf(environment, jobs, { cells: 2 });
   const summary = { codeName: commit, checkpoints: { prefix: 'step_', complete: '', offset: 1 } } as const;
   target = { id, experimentDirectory: `${lab.workdir}/experiments/${id}`, saveDirectory: `${lab.save}/${id}`, summary };
-  const config = await repoConfigAt({ directory: lab.workspace, token: '' }, git(lab.workspace, 'rev-parse', 'HEAD'));
-  cluster = config.clusters.get('entropy') ?? assert.fail();
+  const site = await siteConfigOf({ directory: lab.workspace, token: '' }, 'main');
+  cluster = site.clusters.get('entropy') ?? assert.fail();
   connection = await connect(cluster, { privateKey: readFileSync(environment.CLUSTER_KEY, 'utf8'), passphrase: '' });
   // As it was left; hard links stay hard links.
   asUser(environment, `mkdir ${lab.save}.kept && cp -a ${lab.save} ${lab.save}.kept/save && cp -a ${lab.workdir} ${lab.save}.kept/work`);

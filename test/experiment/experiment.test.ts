@@ -15,15 +15,16 @@ import {
   savePathsAt,
 } from '../../src/experiment/experiment.ts';
 import { parseOverrides } from '../../src/experiment/overrides.ts';
-import { parseRepoConfig, repoConfigAt } from '../../src/experiment/repo-config.ts';
+import { parseRepoConfig, parseSiteConfig, repoConfigAt } from '../../src/experiment/repo-config.ts';
 import { refused } from './refused.ts';
 
 const COMMIT = '1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b';
 const BASE = 'run: python train.py\nsave: {path: /ckpt}\n';
 const NO_CONFIG = parseRepoConfig('');
+const NO_SITE = parseSiteConfig('', 'main');
 
-function load(text: string, { overrides = '', file = 'configs/x.yaml', config = NO_CONFIG } = {}): Experiment {
-  return experimentFrom(parseSource(file, text), COMMIT, config, parseOverrides(overrides));
+function load(text: string, { overrides = '', file = 'configs/x.yaml', config = NO_CONFIG, site = NO_SITE } = {}): Experiment {
+  return experimentFrom(parseSource(file, text), COMMIT, config, parseOverrides(overrides), site);
 }
 
 test('the name is that of the yaml, or of the file', () => {
@@ -86,10 +87,10 @@ test('any other override reaches the settings, the id and the configs', () => {
 
 test('an override of the cluster needs no key in the file, and no valid file to be compared', () => {
   const cluster = '{host: h, user: u, workdir: /w, known_hosts: k}';
-  const config = parseRepoConfig(`clusters: {a: ${cluster}}\n`);
-  assert.equal(load(BASE, { config, overrides: 'cluster=a' }).id, load(BASE, { config }).id);
-  assert.equal(load('save: {path: /x}\n', { config, overrides: 'cluster=a +run=x' }).settings.run, 'x');
-  assert.equal(load(BASE, { config, overrides: 'cluster=a' }).cells[0]?.config(), BASE);
+  const site = parseSiteConfig(`clusters: {a: ${cluster}}\n`, 'main');
+  assert.equal(load(BASE, { site, overrides: 'cluster=a' }).id, load(BASE, { site }).id);
+  assert.equal(load('save: {path: /x}\n', { site, overrides: 'cluster=a +run=x' }).settings.run, 'x');
+  assert.equal(load(BASE, { site, overrides: 'cluster=a' }).cells[0]?.config(), BASE);
 });
 
 test('an attempt has an id of its own and is otherwise the same', () => {

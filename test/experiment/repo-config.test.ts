@@ -1,25 +1,32 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Cluster, parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { type Cluster, parseRepoConfig, parseSiteConfig } from '../../src/experiment/repo-config.ts';
 import { refused } from './refused.ts';
 
 const FIELDS = 'host: h, user: u, workdir: /w, known_hosts: k';
 
+const siteOf = (text: string) => parseSiteConfig(text, 'main');
+
 function cluster(fields: string): Cluster | undefined {
-  return parseRepoConfig(`clusters: {e: {${fields}}}\n`).clusters.get('e');
+  return siteOf(`clusters: {e: {${fields}}}\n`).clusters.get('e');
 }
 
 test('a file that is not there gives the defaults', () => {
   assert.deepEqual(parseRepoConfig(''), {
-    clusters: new Map(),
     experiments: ['configs/**/*.yaml', 'configs/**/*.yml'],
     defaults: undefined,
+    proposed: '',
+  });
+  assert.deepEqual(parseSiteConfig(undefined, 'main'), {
+    ...{ clusters: new Map(), limits: parseSiteConfig('', 'main').limits, branch: 'main', exists: false, text: '' },
   });
 });
 
 test('null counts as not given, at every depth', () => {
-  assert.deepEqual(parseRepoConfig('clusters: null\nexperiments: ~\ndefaults:\n'), parseRepoConfig(''));
-  assert.equal(parseRepoConfig('clusters: {e: null}\n').clusters.size, 0);
+  const text = 'clusters: null\nlimits: ~\nexperiments: ~\ndefaults:\n';
+  assert.deepEqual(parseRepoConfig(text), parseRepoConfig(''));
+  assert.deepEqual(siteOf(text), siteOf(''));
+  assert.equal(siteOf('clusters: {e: null}\n').clusters.size, 0);
   assert.deepEqual(cluster(`${FIELDS}, port: null, proxy_jump: null, prelude: null`), cluster(FIELDS));
 });
 
@@ -59,17 +66,17 @@ test('jump hosts are read like ProxyJump', () => {
 
 test('known_hosts may have several lines and tabs', () => {
   const text = 'clusters:\n  e:\n    host: h\n    user: u\n    workdir: /w\n    known_hosts: |\n      # login\n      h\tssh-ed25519 AAAA\n';
-  assert.equal(parseRepoConfig(text).clusters.get('e')?.knownHosts, '# login\nh\tssh-ed25519 AAAA\n');
+  assert.equal(siteOf(text).clusters.get('e')?.knownHosts, '# login\nh\tssh-ed25519 AAAA\n');
 });
 
 test('aliases and merge keys work as in an experiment', () => {
-  const { clusters } = parseRepoConfig(`clusters:\n  a: &a {${FIELDS}, port: 2222}\n  b: {<<: *a, host: b}\n  c: *a\n`);
+  const { clusters } = siteOf(`clusters:\n  a: &a {${FIELDS}, port: 2222}\n  b: {<<: *a, host: b}\n  c: *a\n`);
   assert.deepEqual(clusters.get('b')?.login, { host: 'b', port: 2222, user: 'u' });
   assert.deepEqual(clusters.get('c'), { ...clusters.get('a'), name: 'c' });
 });
 
 test('clusters keep the order of the file, whatever their names', () => {
-  const { clusters } = parseRepoConfig(`clusters:\n  zeta: {${FIELDS}}\n  constructor: {${FIELDS}}\n  1: {${FIELDS}}\n`);
+  const { clusters } = siteOf(`clusters:\n  zeta: {${FIELDS}}\n  constructor: {${FIELDS}}\n  1: {${FIELDS}}\n`);
   assert.deepEqual([...clusters.keys()], ['zeta', 'constructor', '1']);
 });
 
@@ -82,9 +89,44 @@ test('a fault in the value of a default waits for the experiment that uses it', 
   assert.equal(parseRepoConfig('defaults: {chain: {n_jobs: 0}}\n').defaults?.map.items.length, 1);
 });
 
+test('the commit decides nothing about clusters and limits, and the default branch nothing else', () => {
+  const head = parseRepoConfig('clusters: {e: {host: 7}}\nlimits: {jobs: many}\nexperiments: a.yaml\n');
+  assert.deepEqual(Object.keys(head).sort(), ['defaults', 'experiments', 'proposed']);
+  const site = siteOf(`clusters: {e: {${FIELDS}}}\nexperiments: {not: read}\ndefaults: [1]\n`);
+  assert.deepEqual(Object.keys(site).sort(), ['branch', 'clusters', 'exists', 'limits', 'text']);
+});
+
+test('two files propose the same if only spelling differs, and not if a value does', () => {
+  const text = `clusters: {e: {${FIELDS}}}\nlimits: {jobs: 2}\n`;
+  const same = `# shared\nlimits:\n  jobs: 2\nclusters:\n  e: {known_hosts: k, host: "h", user: u, workdir: /w}\ndefaults: {n_steps: 1}\n`;
+  assert.equal(parseRepoConfig(same).proposed, siteOf(text).text);
+  for (const [from, to] of [
+    ['host: h', 'host: evil'],
+    ['user: u', 'user: root'],
+    ['jobs: 2', 'jobs: 3'],
+    ['workdir: /w', 'workdir: /w, prelude: touch x'],
+  ] as const) {
+    assert.notEqual(parseRepoConfig(text.replace(from, to)).proposed, siteOf(text).text, to);
+  }
+});
+
+test('limits are read, one value or several', () => {
+  assert.deepEqual(
+    siteOf('limits: {users: alice, clusters: [a, b], partitions: p, accounts: x, save_paths: /s/, jobs: 1, cells: 2, gpu_hours: 3}\n')
+      .limits,
+    { users: ['alice'], clusters: ['a', 'b'], partitions: ['p'], accounts: ['x'], savePaths: ['/s'], jobs: 1, cells: 2, gpuHours: 3 },
+  );
+});
+
 for (const [what, text, message] of [
+  ['an unknown limit', 'limits: {job: 1}\n', "1:10: unknown key 'job' under limits; did you mean 'jobs'?"],
+  ['a limit of 0', 'limits: {cells: 0}\n', '1:17: limits.cells is "0"; it must be a whole number, at least 1'],
   ['an unknown key', 'cluster: {}\n', "1:1: unknown key 'cluster' at the top level; did you mean 'clusters'?"],
-  ['a key that is like none', 'zzzzzzzz: {}\n', "1:1: unknown key 'zzzzzzzz' at the top level; it takes clusters, experiments, defaults"],
+  [
+    'a key that is like none',
+    'zzzzzzzz: {}\n',
+    "1:1: unknown key 'zzzzzzzz' at the top level; it takes clusters, limits, experiments, defaults",
+  ],
   [
     'an unknown key of a cluster',
     `clusters: {e: {${FIELDS}, hots: h}}\n`,
@@ -164,6 +206,7 @@ for (const [what, text, message] of [
   ['a top level that is a list', '- a\n', '1:1: the top of the file must be a mapping of keys and values'],
 ] as const) {
   test(`refused with its place: ${what}`, () => {
-    refused(() => parseRepoConfig(text), `.github/slurm-chain.yml:${message}`);
+    // The default branch's part and the commit's part.
+    refused(() => [parseRepoConfig(text), siteOf(text)], `.github/slurm-chain.yml:${message}`);
   });
 }

@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { parseSource } from '../../src/experiment/document.ts';
 import { experimentFrom } from '../../src/experiment/experiment.ts';
 import { expectedOf } from '../../src/experiment/reader.ts';
-import { parseRepoConfig, repoConfigSchema } from '../../src/experiment/repo-config.ts';
+import { parseRepoConfig, parseSiteConfig, repoConfigSchema } from '../../src/experiment/repo-config.ts';
 import { experimentSchema } from '../../src/experiment/settings.ts';
 import { NODE24, ROOT } from '../support/action.ts';
 
@@ -76,6 +76,7 @@ function isRead(text: string): boolean {
 function isReadAsRepoConfig(text: string): boolean {
   try {
     parseRepoConfig(text);
+    parseSiteConfig(text, 'main');
     return true;
   } catch {
     return false;

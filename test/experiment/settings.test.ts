@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { parseSource } from '../../src/experiment/document.ts';
 import { type Experiment, experimentFrom } from '../../src/experiment/experiment.ts';
 import { parseOverrides } from '../../src/experiment/overrides.ts';
-import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { parseRepoConfig, parseSiteConfig } from '../../src/experiment/repo-config.ts';
 import { checkVariableName } from '../../src/experiment/settings.ts';
 import { startsOnCluster } from '../../src/experiment/values.ts';
 import { refused } from './refused.ts';
@@ -13,7 +13,13 @@ const BASE = 'run: python train.py\nsave: {path: /ckpt}\n';
 const CLUSTER = '{host: h, user: u, workdir: /w, known_hosts: "h ssh-ed25519 AAAA"}';
 
 function load(text: string, { config = '', overrides = '' } = {}): Experiment {
-  return experimentFrom(parseSource('configs/x.yaml', text), COMMIT, parseRepoConfig(config), parseOverrides(overrides));
+  return experimentFrom(
+    parseSource('configs/x.yaml', text),
+    COMMIT,
+    parseRepoConfig(config),
+    parseOverrides(overrides),
+    parseSiteConfig(config, 'main'),
+  );
 }
 
 test('everything but run and save.path has a default', () => {
@@ -485,9 +491,9 @@ test('an unknown cluster is named with those there are', () => {
   );
   refused(
     () => load(`${BASE}cluster: helios\n`, { config: `clusters: {entropy: ${CLUSTER}}\n` }),
-    `${X}:3:10: unknown cluster 'helios'; .github/slurm-chain.yml has entropy`,
+    `${X}:3:10: unknown cluster 'helios'; .github/slurm-chain.yml of main has entropy`,
   );
-  refused(() => load(`${BASE}cluster: helios\n`), `${X}:3:10: unknown cluster 'helios'; .github/slurm-chain.yml has no clusters`);
+  refused(() => load(`${BASE}cluster: helios\n`), `${X}:3:10: unknown cluster 'helios'; .github/slurm-chain.yml of main has no clusters`);
 });
 
 test('several clusters and none named is a question back', () => {

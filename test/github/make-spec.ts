@@ -5,6 +5,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const OPERATIONS = [
+  'repos/get',
+  'repos/list-activities',
   'repos/get-collaborator-permission-level',
   'repos/list-pull-requests-associated-with-commit',
   'repos/create-commit-status',
@@ -13,6 +15,7 @@ const OPERATIONS = [
   'pulls/get',
   'pulls/list',
   'pulls/list-files',
+  'pulls/list-commits',
   'issues/get',
   'issues/list-labels-on-issue',
   'issues/add-labels',

@@ -40,8 +40,20 @@ export type Association =
   | 'NONE'
   | 'OWNER';
 
+/** A change of a branch, as GitHub keeps it on the repository's page Activity. */
+export interface Activity {
+  readonly id: number;
+  readonly ref: string;
+  /** 40 zeros for none. */
+  readonly before: string;
+  readonly after: string;
+  readonly at: string;
+}
+
 export interface Comment {
   readonly id: number;
+  /** When it was written, in whole seconds as GitHub's times are; long ago unless said. */
+  readonly at?: string;
   /** Number of the pull request, or of the issue. */
   readonly pull: number;
   readonly author: string;
@@ -89,6 +101,10 @@ export interface GitHub {
   /** Those that are no pull requests. Both are numbered in one sequence. */
   readonly issues: Issue[];
   readonly comments: Comment[];
+  /** In the order they happened. A push is noticed at the next request, comment or event. */
+  readonly activities: Activity[];
+  /** Notes the pushes since the last time. */
+  notice(): void;
   /** In the order they were made. */
   readonly reactions: Reaction[];
   /** Of all commits, the newest first. */
@@ -110,6 +126,7 @@ export interface GitHub {
 
 const BASE_REPO_ID = 1296269;
 const FORK_REPO_ID = 9900001;
+const NO_COMMIT = '0'.repeat(40);
 
 export async function startGitHub(gitDirectory: string, repository = 'lab/nano'): Promise<GitHub> {
   const git = (...args: string[]) => execFileSync('git', ['-C', gitDirectory, ...args], { encoding: 'utf8' }).trim();
@@ -130,6 +147,13 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
   let nextComment = 1_000_001;
   let nextReaction = 1;
   let nextStatus = 1;
+  // The time passes by a second with everything that happens, so that the order of things is never in doubt.
+  let clock = Date.parse('2026-01-01T00:00:00Z');
+  const now = () => {
+    clock += 1000;
+    return new Date(clock).toISOString().replace('.000', '');
+  };
+  const branches = new Map<string, string>();
 
   const hub: GitHub = {
     url,
@@ -140,6 +164,17 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     pulls: [],
     issues: [],
     comments: [],
+    activities: [],
+    notice: () => {
+      const lines = git('for-each-ref', '--format=%(refname) %(objectname)', 'refs/heads').split('\n').filter(Boolean);
+      const refs = new Map(lines.map((line) => line.split(' ') as [string, string]));
+      for (const ref of new Set([...branches.keys(), ...refs.keys()])) {
+        const [before, after] = [branches.get(ref) ?? NO_COMMIT, refs.get(ref) ?? NO_COMMIT];
+        if (before === after) continue;
+        hub.activities.push({ id: hub.activities.length + 1, ref, before, after, at: now() });
+        branches.set(ref, after);
+      }
+    },
     reactions: [],
     statuses: [],
     faults: [],
@@ -149,7 +184,8 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     headOf: (pull) => git('rev-parse', pull.branch),
     baseOf: (pull) => git('rev-parse', pull.mergeCommit === undefined ? pull.base : `${pull.mergeCommit}^1`),
     addComment: (number, author, body, association = 'NONE') => {
-      const comment = { id: nextComment, pull: number, author, association, body };
+      hub.notice();
+      const comment = { id: nextComment, at: now(), pull: number, author, association, body };
       nextComment += 1;
       hub.comments.push(comment);
       return comment;
@@ -216,6 +252,7 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     id: comment.id,
     html_url: `${url}/${repository}/${hub.issues.some((issue) => issue.number === comment.pull) ? 'issues' : 'pull'}/${comment.pull}#issuecomment-${comment.id}`,
     body: comment.body,
+    ...(comment.at !== undefined && { created_at: comment.at, updated_at: comment.at }),
     user: user(comment.author),
     author_association: comment.association ?? 'NONE',
   });
@@ -230,7 +267,9 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     creator: user(status.author),
   });
 
-  type Handler = (context: Context, login: string) => [number, unknown];
+  /** Status, body, and how many there are of what the body has a page of. */
+  type Answer = [number, unknown, number?];
+  type Handler = (context: Context, login: string) => Answer;
   const pullOf = (context: Context, name: string) => hub.pulls.find((pull) => pull.number === Number(context.request.params[name]));
   const issueOf = (context: Context) =>
     [...hub.pulls, ...hub.issues].find((issue) => issue.number === Number(context.request.params['issue_number']));
@@ -253,7 +292,7 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     const number = Number(context.request.query['page'] ?? 1);
     return all.slice((number - 1) * size, number * size);
   };
-  const page = (context: Context, all: unknown[]): [number, unknown] => [200, slice(context, all)];
+  const page = (context: Context, all: unknown[]): Answer => [200, slice(context, all), all.length];
   const commitOf = (ref: string): string | undefined => {
     try {
       return git('rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`);
@@ -266,7 +305,51 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
   const isOf = (status: Status, sha: string, context: string) =>
     status.sha === sha && status.context.toLowerCase() === context.toLowerCase();
 
+  const isAncestor = (one: string, other: string): boolean => {
+    try {
+      git('merge-base', '--is-ancestor', one, other);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  // The published example has fields of an older version, so it is not used.
+  const activityBody = ({ id, ref, before, after, at }: Activity): Json => ({
+    ...{ id, node_id: `A${id}`, ref, before, after, timestamp: at, actor: user('alice') },
+    activity_type:
+      before === NO_COMMIT
+        ? 'branch_creation'
+        : after === NO_COMMIT
+          ? 'branch_deletion'
+          : isAncestor(before, after)
+            ? 'push'
+            : 'force_push',
+  });
+
   const handlers: Record<string, Handler> = {
+    'repos/get': () => {
+      const [owner = '', name = ''] = repository.split('/');
+      const body = example('full-repository-default-response');
+      return [
+        200,
+        {
+          ...body,
+          language: null, // the published example lacks it
+          id: BASE_REPO_ID,
+          name,
+          full_name: repository,
+          owner: user(owner),
+          default_branch: git('symbolic-ref', '--short', 'HEAD'),
+        },
+      ];
+    },
+    // Its pages are found by a cursor, not by a number.
+    'repos/list-activities': (context) => {
+      const { ref, per_page: size = '30', after = '0' } = context.request.query as Record<string, string>;
+      const found = hub.activities.filter((one) => ref === undefined || one.ref === ref || one.ref === `refs/heads/${ref}`).toReversed();
+      const from = Number(after);
+      return [200, found.slice(from, from + Number(size)).map(activityBody), found.length];
+    },
     'repos/get-collaborator-permission-level': (context) => {
       const login = String(context.request.params['username']);
       const permission = hub.permissions.get(login);
@@ -362,6 +445,19 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
         files.map((line) => ({ ...example('diff-entry-items'), status: status[line[0] ?? ''] ?? 'modified', filename: line.slice(2) })),
       );
     },
+    'pulls/list-commits': (context) => {
+      const pull = pullOf(context, 'pull_number');
+      if (!pull) return NOT_FOUND;
+      // GitHub lists no more than 250 of them, the oldest first.
+      const commits = git('rev-list', '--reverse', `${hub.baseOf(pull)}..${hub.headOf(pull)}`)
+        .split('\n')
+        .filter(Boolean)
+        .slice(0, 250);
+      return page(
+        context,
+        commits.map((sha) => ({ ...example('commit-items'), sha })),
+      );
+    },
     'issues/get': (context) => {
       const issue = issueOf(context);
       return issue ? [200, issueBody(issue)] : NOT_FOUND;
@@ -429,7 +525,7 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
 
   for (const [operation, handler] of Object.entries(handlers)) {
     api.registerHandler(operation, (context, login: string) => {
-      const [status, body] = handler(context, login);
+      const [status, body, total] = handler(context, login);
       // 401, 403, 422, 429 and 502 are not described for every operation; what is described must fit.
       if (status < 400) {
         const checked = api.validateResponse(body ?? '', context.operation, status);
@@ -437,7 +533,7 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
           hub.violations.push(`our answer to ${operation}: ${JSON.stringify(checked.errors.slice(0, 2))}`);
         }
       }
-      return [status, body];
+      return [status, body, total];
     });
   }
   api.register('validationFail', (context) => {
@@ -458,6 +554,7 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
     const method = request.method ?? 'GET';
     hub.requests.push(`${method} ${pathname}`);
     hub.before(`${method} ${pathname}`);
+    hub.notice();
     const login = hub.tokens.get(/^(?:token|bearer) (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '');
     if (login === undefined) return send(response, 401, { message: 'Bad credentials', documentation_url: 'https://docs.github.com/rest' });
     const fault = hub.faults.find((candidate) => candidate.times > 0 && candidate.method === method && candidate.path.test(pathname));
@@ -471,11 +568,12 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
       return send(response, 200, { data: { viewer: { login } } });
     }
     const query = Object.fromEntries(searchParams);
-    const [status, answered] = (await api.handleRequest(
+    const [status, answered, total] = (await api.handleRequest(
       { method, path: pathname, query, body, headers: request.headers as Record<string, string> },
       login,
-    )) as [number, unknown];
-    send(response, status, answered);
+    )) as [number, unknown, number?];
+    const next = total === undefined ? undefined : nextPage(new URL(request.url ?? '/', url), total);
+    send(response, status, answered, next && { link: `<${next}>; rel="next"` });
   }
 
   return hub;
@@ -490,8 +588,22 @@ const FAULTS: Record<Fault['status'], string> = {
   502: 'Bad Gateway',
 };
 
-function send(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' });
+/** The address of the page after this one; undefined after the last one. https://docs.github.com/rest/using-the-rest-api/using-pagination-in-the-rest-api */
+function nextPage(address: URL, total: number): URL | undefined {
+  const next = new URL(address);
+  const size = Number(address.searchParams.get('per_page') ?? 30);
+  if (address.pathname.endsWith('/activity')) {
+    const end = Number(address.searchParams.get('after') ?? 0) + size;
+    next.searchParams.set('after', String(end));
+    return end < total ? next : undefined;
+  }
+  const number = Number(address.searchParams.get('page') ?? 1);
+  next.searchParams.set('page', String(number + 1));
+  return number * size < total ? next : undefined;
+}
+
+function send(response: ServerResponse, status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): void {
+  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers });
   response.end(body === undefined ? undefined : JSON.stringify(body));
 }
 

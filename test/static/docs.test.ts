@@ -6,7 +6,7 @@ import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import DOMPurify from 'dompurify';
 import mermaid from 'mermaid';
-import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { parseSiteConfig } from '../../src/experiment/repo-config.ts';
 import { NODE24, ROOT } from '../support/action.ts';
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -43,8 +43,8 @@ test('the files that the quick start copies are there and valid', () => {
     assert.ok(existsSync(join(ROOT, 'examples/quickstart', path)), path);
   }
   for (const example of ['quickstart', 'regression']) {
-    const config = parseRepoConfig(read(`examples/${example}/.github/slurm-chain.yml`));
-    assert.equal(config.clusters.size, 1, example);
+    const site = parseSiteConfig(read(`examples/${example}/.github/slurm-chain.yml`), 'main');
+    assert.equal(site.clusters.size, 1, example);
   }
 });
 

@@ -21,13 +21,18 @@ function having(part: unknown, fields: Json): Json {
   return { ...(part as Json), ...fields };
 }
 
+/** The default branch of the published examples is another one. */
+function onMain(event: Json): Json {
+  return { ...event, repository: having(event['repository'], { default_branch: 'main' }) };
+}
+
 function labelNamed(name: string): Json {
   return having(published('pull_request', 'labeled')['label'], { name });
 }
 
 /** Of pull_request: `closed` and so on. */
 export function pullEvent(hub: GitHub, action: string, pull: PullRequest, sender: string): Json {
-  const event = published('pull_request', action);
+  const event = onMain(published('pull_request', action));
   const body = event['pull_request'] as Json;
   const head = body['head'] as Json;
   const base = body['base'] as { repo: { id: number } };
@@ -63,7 +68,7 @@ export function labelEvent(hub: GitHub, action: 'labeled' | 'unlabeled', pull: P
 
 /** Of issue_comment: a comment was made. */
 export function commentEvent(hub: GitHub, comment: Comment): Json {
-  const event = published('issue_comment', 'created');
+  const event = onMain(published('issue_comment', 'created'));
   const pull = hub.pulls.find((candidate) => candidate.number === comment.pull);
   const issue = pull ?? hub.issues.find((candidate) => candidate.number === comment.pull);
   if (issue === undefined) throw new Error(`comment ${comment.id} is on #${comment.pull}, which does not exist`);
@@ -98,6 +103,7 @@ export function commentEvent(hub: GitHub, comment: Comment): Json {
       user: sender,
       author_association: comment.association ?? 'NONE',
       body: comment.body,
+      ...(comment.at !== undefined && { created_at: comment.at, updated_at: comment.at }),
     }),
   };
 }

@@ -14,6 +14,7 @@ import { subjectOf } from '../../repo/git.ts';
 import type { Report } from '../../report/report.ts';
 import { notesOnCode, notesOnSettings, reportBasis, submissionsOf } from '../basis.ts';
 import { type Context, requireCredentials } from '../context.ts';
+import { noClusters, notesOnSite } from '../site.ts';
 import { withStatus } from '../status.ts';
 import { type Decision, decide, type LaunchMode, refuseOtherManifest, refuseUnrunnable, refuseWithoutRoom } from './decide.ts';
 import { ensureStaged } from './ensure-staged.ts';
@@ -43,7 +44,7 @@ type Attempt =
 export async function launch(context: Context, order: LaunchOrder): Promise<Report> {
   const { experiment } = order;
   const { cluster } = experiment;
-  if (cluster === undefined) throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
+  if (cluster === undefined) throw noClusters(context);
   const credentials = requireCredentials(context);
   const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
   context.log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
@@ -95,7 +96,10 @@ async function launchOnce(context: Context, login: Login, order: LaunchOrder, co
   await order.beforeSubmit();
   if (context.signal.aborted) throw new Problem('stopped before the first submission; nothing is in the queue');
 
-  const notes = [...decision.notes, ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnAccount(seen)];
+  const notes = [
+    ...[...decision.notes, ...notesOnSite(context), ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets)],
+    ...notesOnAccount(seen),
+  ];
   const result = await submit(
     login,
     {
