@@ -5,14 +5,19 @@ import { type Override, parseOverrides } from '../experiment/overrides.ts';
 
 /** The forms of the commands and what they do, for help and README. */
 export const COMMENT_FORMS: readonly (readonly [string, string])[] = [
-  ['/launch NAME [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
-  ['/plan NAME [path=value …]', 'show what a launch would do'],
+  ['/launch NAME [@COMMIT] [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
+  ['/plan NAME [@COMMIT] [path=value …]', 'show what a launch would do'],
   ['/status [WHAT]', 'look again and update the comments'],
   ['/extend [WHAT] [N]', 'add N jobs to a chain (1 by default)'],
   ['/cancel [WHAT] [job=K] [cell=K]', 'take a chain, or a part of it, out of the queue; the checkpoints stay'],
-  ['/restart NAME', 'start a new attempt, with its own directories and W&B runs'],
+  ['/restart NAME [@COMMIT]', 'start a new attempt, with its own directories and W&B runs'],
   ['/audit [WHAT]', 'verify which commit produced the checkpoints'],
 ];
+
+/** What a comment asks for, and the commit that it names. */
+export interface AskedByComment extends Asked {
+  readonly commit: string | undefined;
+}
 
 /** A command that does not exist. It is answered with the list of commands. */
 export class UnknownCommand extends Problem {}
@@ -23,14 +28,22 @@ export class UnknownCommand extends Problem {}
  * @throws Problem for a command that does not exist or is not well-formed. Its message repeats nothing of the comment but a word
  * of letters
  */
-export function commandOfComment(body: string): Asked | undefined {
+export function commandOfComment(body: string): AskedByComment | undefined {
   const line = body.split(/\r?\n/, 1)[0]?.trim() ?? '';
   const [, word, rest = ''] = /^\/([a-z][a-z-]{0,30})(?:\s+(.*))?$/i.exec(line) ?? [];
   if (word === undefined) return undefined;
   const command = COMMANDS.find((one) => one === word.toLowerCase());
   if (command === undefined) throw new UnknownCommand(`there is no command /${word}${didYouMean(word, COMMANDS)}`);
-  return askedOf(command, rest);
+  const words = rest.split(/\s+/);
+  const [commit, ...others] = words.filter((one) => WHOLE_COMMIT.test(one));
+  if (others.length > 0) throw new Problem(`/${command} takes one commit: ${formOf(command)}`);
+  if (commit === undefined) return { ...askedOf(command, rest), commit };
+  if (!['launch', 'plan', 'restart'].includes(command)) throw new Problem(`/${command} takes no commit: ${formOf(command)}`);
+  return { ...askedOf(command, words.filter((one) => one !== commit).join(' ')), commit: commit.slice(1) };
 }
+
+// A short id would not do: whoever pushes can make another commit with the same first digits.
+const WHOLE_COMMIT = /^@[0-9a-f]{40}$/;
 
 /** @param rest what follows the command: words, then `key=value` */
 export function askedOf(command: Command, rest: string): Asked {
@@ -46,6 +59,7 @@ export function askedOf(command: Command, rest: string): Asked {
     case 'plan':
     case 'restart': {
       const nJobs = take('n_jobs');
+      if (names.some((name) => name.startsWith('@'))) throw new Problem('a commit is named by @ and all of its 40 digits');
       if (names.length > 1) throw new Problem(`/${command} takes one experiment, then path=value: ${formOf(command)}`);
       const overrides = [...others('n_jobs'), ...(nJobs === undefined ? [] : [length(nJobs)])];
       return { ...nothing, command, experiment: names[0], overrides };

@@ -1,11 +1,11 @@
 import * as core from '@actions/core';
 import { context as github } from '@actions/github';
-import { Problem } from '../base/problem.ts';
+import { messageOf, Problem } from '../base/problem.ts';
 import type { Context, Log, PullRequest } from '../commands/context.ts';
 import { repoConfigAt, siteConfigOf } from '../experiment/repo-config.ts';
 import { shortId } from '../repo/commit-id.ts';
 import { ensureCommit, type Repo } from '../repo/git.ts';
-import { type Api, changedFiles, defaultBranch, pullRequestHead, type RepoName } from './github.ts';
+import { type Api, changedFiles, defaultBranch, headBefore, pullRequestHead, type RepoName, requireCommitOf } from './github.ts';
 import type { Inputs } from './inputs.ts';
 import { isClosing, type Request } from './request.ts';
 
@@ -71,6 +71,7 @@ function pullRequestOf(api: Api, name: RepoName, request: Request, number: numbe
       if (head === undefined && isFork !== undefined) return;
       const now = await pullRequestHead(api, name, number);
       if (!now.isOpen) throw new Problem(`pull request #${number} is closed. Nothing was submitted`);
+      if (isNamed(request)) return requireCommitOf(api, name, number, commit);
       if (now.commit !== commit) {
         throw new Problem(
           `pull request #${number} moved from ${shortId(commit)} to ${shortId(now.commit)} after it was labelled. Nothing was submitted. Look at the new commit and label it again`,
@@ -80,15 +81,25 @@ function pullRequestOf(api: Api, name: RepoName, request: Request, number: numbe
   };
 }
 
-/** The commit that a request is about. For a comment, that is the head of the pull request as it is now. */
+/** Does a comment name the commit? */
+function isNamed({ comment, commit }: Pick<Request, 'comment' | 'commit'>): boolean {
+  return comment !== undefined && commit !== undefined;
+}
+
+/**
+ * The commit that a request is about. A comment means the one that it names, or else the head of the pull request when it was
+ * written.
+ * @throws Problem if a comment asks for a launch and the head is another one now, or may be
+ */
 export async function commitOf(
   api: Api,
   name: RepoName,
-  { pullRequest, commit, command, label }: Pick<Request, 'pullRequest' | 'commit' | 'command' | 'label'>,
+  request: Pick<Request, 'pullRequest' | 'commit' | 'command' | 'label' | 'comment' | 'writtenAt' | 'experiment'>,
   allowForks: boolean,
 ): Promise<string> {
+  const { pullRequest, commit, command, label } = request;
   if (pullRequest === undefined) return requireCommit(commit);
-  const now = commit === undefined ? await pullRequestHead(api, name, pullRequest.number) : undefined;
+  const now = pullRequest.isFork === undefined ? await pullRequestHead(api, name, pullRequest.number) : undefined;
   const isFork = now?.isFork ?? pullRequest.isFork;
   if (isFork && !allowForks) {
     throw new Problem(
@@ -102,7 +113,38 @@ export async function commitOf(
       `pull request #${pullRequest.number} comes from a fork, where only a label can launch. For everything else, run the workflow by hand with the input target or pr`,
     );
   }
-  return requireCommit(now?.commit ?? commit);
+  if (now === undefined) return requireCommit(commit);
+  if (commit !== undefined) {
+    await requireCommitOf(api, name, pullRequest.number, commit);
+    return commit;
+  }
+  if (['launch', 'plan', 'restart'].includes(command)) await refuseNewerHead(api, name, pullRequest.number, now, request);
+  return now.commit;
+}
+
+/** @throws Problem unless the head is the one that the author of the comment could see, whenever this workflow run was started */
+async function refuseNewerHead(
+  api: Api,
+  name: RepoName,
+  number: number,
+  now: { readonly commit: string; readonly branch: string },
+  { command, experiment, writtenAt }: Pick<Request, 'command' | 'experiment' | 'writtenAt'>,
+): Promise<void> {
+  const form = `/${command}${experiment === undefined ? '' : ` ${experiment}`} @${now.commit}`;
+  let seen: string | undefined;
+  let why = 'the activity of the repository does not go back so far';
+  try {
+    if (writtenAt === undefined) why = 'the event does not say when the comment was written';
+    else seen = await headBefore(api, name, now.branch, writtenAt);
+  } catch (error) {
+    why = messageOf(error);
+  }
+  if (seen === now.commit) return;
+  throw new Problem(
+    seen === undefined
+      ? `which commit pull request #${number} had when the comment was written is not known (${why}). Nothing was submitted. Name the commit that you mean, such as its head: ${form}`
+      : `pull request #${number} was at ${seen} when the comment was written, and is at ${now.commit} now. Nothing was submitted. Look at the new commit and ask again, or name it: ${form}`,
+  );
 }
 
 function requireCommit(commit: string | undefined): string {

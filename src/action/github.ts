@@ -56,13 +56,49 @@ export async function pullRequestHead(
   api: Api,
   name: RepoName,
   number: number,
-): Promise<{ commit: string; isFork: boolean; isOpen: boolean }> {
+): Promise<{ commit: string; branch: string; isFork: boolean; isOpen: boolean }> {
   try {
     const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
-    return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
+    return { commit: head.sha, branch: head.ref, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
   } catch (error) {
     throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
   }
+}
+
+/**
+ * The head of a branch right before a moment, from the repository's activity log.
+ *
+ * GitHub writes the log, and its `timestamp` is when GitHub took the push (REST, list repository activities). Nothing else would
+ * do. The author sets the dates of a commit, and `committed` events of the timeline repeat them. `updated_at` of a pull request
+ * changes with every comment. A check suite is there only if an app asks for it, and once for each commit, not for each push.
+ * @param moment as GitHub writes times. A push in the same second counts as later, because which came first is not known
+ * @returns undefined if the log does not go back so far
+ */
+export async function headBefore(api: Api, name: RepoName, branch: string, moment: string): Promise<string | undefined> {
+  const activities = api.paginate.iterator(api.rest.repos.listActivities, { ...name, ref: `refs/heads/${branch}`, per_page: 100 });
+  try {
+    // The newest comes first.
+    for await (const { data } of activities) {
+      const found = data.find(({ timestamp }) => Date.parse(timestamp) < Date.parse(moment));
+      if (found !== undefined) return found.after;
+    }
+  } catch (error) {
+    throw explained(error, `asking when ${branch} was pushed`, 'contents: read');
+  }
+  return undefined;
+}
+
+/** @throws Problem unless the commit is the head of the pull request or one of its other commits */
+export async function requireCommitOf(api: Api, name: RepoName, number: number, commit: string): Promise<void> {
+  let commits: readonly { readonly sha: string }[];
+  try {
+    // GitHub lists no more than 250 of them.
+    commits = await api.paginate(api.rest.pulls.listCommits, { ...name, pull_number: number, per_page: 100 });
+  } catch (error) {
+    throw explained(error, `listing the commits of pull request #${number}`, 'pull-requests: write');
+  }
+  if (commits.some(({ sha }) => sha === commit)) return;
+  throw new Problem(`commit ${commit} is not one of pull request #${number}. Nothing was submitted`);
 }
 
 /** The name of the repository's default branch. */

@@ -7,7 +7,7 @@ import type { Inputs } from './inputs.ts';
 
 /** What an event asks for. */
 export interface Request extends Asked {
-  /** undefined for the head of the pull request as it is now. Never the merge commit that GITHUB_SHA is on such events. */
+  /** undefined for the head of the pull request when the comment was written. Never the merge commit that GITHUB_SHA is on such events. */
   readonly commit: string | undefined;
   /** Refs by which the commit may be fetched. */
   readonly refs: readonly string[];
@@ -16,6 +16,8 @@ export interface Request extends Asked {
   readonly label: string | undefined;
   /** Id of the comment that asks. */
   readonly comment: number | undefined;
+  /** When the comment was written, by GitHub's clock. */
+  readonly writtenAt: string | undefined;
   /** Everybody who took part in the request. Each of them needs write permission. Empty for a schedule. */
   readonly actors: readonly string[];
 }
@@ -48,6 +50,16 @@ export interface Nothing {
  * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that does not exist
  */
 export function requestOf(context: RunnerContext, inputs: Inputs): Request | Nothing {
+  const request = ofEvent(context, inputs);
+  if (!('nothing' in request) && request.actors.length === 0 && context.eventName !== 'schedule') {
+    throw new Problem(
+      `the event ${context.eventName} names nobody, and GITHUB_ACTOR is empty, so nobody's permission can be checked. Nothing was submitted`,
+    );
+  }
+  return request;
+}
+
+function ofEvent(context: RunnerContext, inputs: Inputs): Request | Nothing {
   const payload = record(context.payload);
   const pull = record(payload['pull_request']);
   if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0) return ofPullRequest(context, inputs, payload, pull);
@@ -65,6 +77,7 @@ export function requestOf(context: RunnerContext, inputs: Inputs): Request | Not
     pullRequest: inputs.pr === undefined ? undefined : { number: inputs.pr, head: undefined, isFork: false },
     label: undefined,
     comment: undefined,
+    writtenAt: undefined,
     actors: unique(context.actors),
     ...askedByInputs(inputs),
   };
@@ -101,6 +114,7 @@ function ofPullRequest(
     refs: [`refs/pull/${number}/head`],
     pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
     comment: undefined,
+    writtenAt: undefined,
     actors: unique([String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
   };
   if (action === 'closed' && inputs.command === 'cancel') {
@@ -116,7 +130,7 @@ function ofPullRequest(
 
 function ofLabel(
   label: string,
-  request: Pick<Request, 'commit' | 'refs' | 'pullRequest' | 'comment' | 'actors'>,
+  request: Pick<Request, 'commit' | 'refs' | 'pullRequest' | 'comment' | 'writtenAt' | 'actors'>,
   inputs: Inputs,
   labels: unknown,
 ): Request | Nothing {
@@ -149,11 +163,11 @@ function ofComment(context: RunnerContext, inputs: Inputs, payload: Record<strin
     ...asked,
     // The overrides of the workflow apply to every launch.
     overrides: [...inputs.overrides.filter((override) => !isOverridden(override)), ...asked.overrides],
-    commit: undefined,
     refs: [`refs/pull/${number}/head`],
     pullRequest: { number, head: undefined, isFork: undefined },
     label: undefined,
     comment: Number(comment['id']),
+    writtenAt: typeof comment['created_at'] === 'string' ? comment['created_at'] : undefined,
     actors: unique([String(record(comment['user'])['login'] ?? ''), String(record(payload['sender'])['login'] ?? ''), ...context.actors]),
   };
 }

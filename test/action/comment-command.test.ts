@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandOfComment, UnknownCommand } from '../../src/action/comment-command.ts';
 
+const COMMIT = '1a2b3c4d'.repeat(5);
+
 const ask = (body: string) => {
   const asked = commandOfComment(body);
   assert.ok(asked, body);
@@ -29,6 +31,10 @@ test('each command in each of its forms', () => {
     ['/cancel', { command: 'cancel' }],
     ['/cancel smoke cell=3', { command: 'cancel', target: 'smoke', cell: 3 }],
     ['/cancel step=2', { command: 'cancel', job: 2 }],
+    [`/launch smoke @${COMMIT}`, { command: 'launch', experiment: 'smoke', commit: COMMIT }],
+    [`/launch @${COMMIT} n_jobs=4`, { command: 'launch', overrides: ['chain.n_jobs=4'], commit: COMMIT }],
+    [`/plan smoke a=1 @${COMMIT}`, { command: 'plan', experiment: 'smoke', overrides: ['a=1'], commit: COMMIT }],
+    [`/restart smoke @${COMMIT}`, { command: 'restart', experiment: 'smoke', commit: COMMIT }],
     ['/audit 1a2b3c4\r\n', { command: 'audit', target: '1a2b3c4' }],
   ] as const) {
     assert.deepEqual(ask(body), wanted, body);
@@ -62,6 +68,9 @@ test('a command that is none is refused without repeating the comment', () => {
 test('a command that is not well-formed says its form', () => {
   for (const [body, message] of [
     ['/launch a b', /takes one experiment.*\/launch NAME/],
+    ['/launch smoke @1a2b3c4', /named by @ and all of its 40 digits/],
+    [`/launch @${COMMIT} @${COMMIT}`, /takes one commit/],
+    [`/extend @${COMMIT}`, /\/extend takes no commit/],
     ['/extend a b 2', /\/extend \[WHAT\] \[N\]/],
     ['/cancel a b', /takes one chain/],
     ['/cancel cell=x', /cell must be a whole number of at least 0/],

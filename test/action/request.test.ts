@@ -98,3 +98,30 @@ test('by hand it is the dispatched commit, and the pull request is where to repo
   );
   assert.throws(() => ask({}, {}, 'workflow_dispatch'), /names no experiment/);
 });
+
+test('a comment tells when it was written, and which commit it names', () => {
+  const comment = (body: string) =>
+    request(
+      {
+        action: 'created',
+        issue: { number: 12, pull_request: {} },
+        comment: { id: 5, body, created_at: '2026-01-01T00:00:00Z', user: { login: 'alice' } },
+      },
+      {},
+      'issue_comment',
+    );
+  assert.deepEqual([comment('/launch smoke').writtenAt, comment('/launch smoke').commit], ['2026-01-01T00:00:00Z', undefined]);
+  assert.equal(comment(`/launch smoke @${HEAD}`).commit, HEAD);
+});
+
+test('a request that nobody made is refused, except on a schedule', () => {
+  const unnamed = (eventName: string) =>
+    requestOf({ eventName, payload: {}, sha: MERGE, actors: ['', ''] }, { ...inputs, config: 'configs/x.yaml' });
+  assert.throws(() => unnamed('workflow_dispatch'), /names nobody.*nobody's permission can be checked\. Nothing was submitted/);
+  const scheduled = unnamed('schedule');
+  assert.deepEqual('nothing' in scheduled ? undefined : scheduled.actors, []);
+  assert.throws(
+    () => requestOf({ eventName: 'pull_request', payload: { ...labeled('launch'), sender: null }, sha: MERGE, actors: [] }, inputs),
+    /names nobody/,
+  );
+});

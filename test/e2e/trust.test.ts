@@ -125,3 +125,56 @@ test('limits are those of the default branch, and a launch beyond them sends not
   assert.equal(queueOf(cluster, 'limited').length, 2);
   cancelQueue(cluster, 'limited');
 });
+
+test('a comment launches what its author could see, not what was pushed later, whenever the run starts', async () => {
+  const lab = await newLab('seen');
+  lab.hub.permissions.set('bob', 'write');
+  const pull = lab.openPull();
+  const seen = lab.hub.headOf(pull);
+  const comment = lab.hub.addComment(pull.number, 'alice', '/launch seen', 'MEMBER');
+  const event = lab.commented(comment);
+  const later = lab.commit({ 'train.py': 'print("not approved")\n' });
+  for (const attempt of ['1', '2']) {
+    const result = await lab.comment(pull, '(the old event)', { event, environment: { GITHUB_RUN_ATTEMPT: attempt } });
+    assert.equal(result.code, 1, result.log);
+    assert.match(
+      result.errors[0] ?? '',
+      new RegExp(`was at ${seen} when the comment was written, and is at ${later} now\\. Nothing was submitted`),
+    );
+    assert.doesNotMatch(result.log, /connecting to/);
+  }
+  assert.deepEqual(queueOf(cluster, 'seen'), []);
+
+  // By name, an older commit of the pull request goes as well, and nothing else does.
+  const foreign = lab.commit({ 'x.txt': 'x' }, 'other');
+  const refused = await lab.comment(pull, `/launch seen @${foreign}`);
+  assert.match(refused.errors[0] ?? '', new RegExp(`commit ${foreign} is not one of pull request #1`));
+  const named = await lab.comment(pull, `/launch seen @${seen}`);
+  assert.equal(named.outputs['experiment-id'], `seen-${seen.slice(0, 12)}`, named.log);
+
+  // While the head is the same, the old event may run again.
+  const fresh = lab.commented(lab.hub.addComment(pull.number, 'alice', '/plan seen', 'MEMBER'));
+  for (const attempt of ['1', '2']) {
+    const result = await lab.comment(pull, '(again)', { event: fresh, environment: { GITHUB_RUN_ATTEMPT: attempt } });
+    assert.equal(result.code, 0, result.log);
+  }
+  cancelQueue(cluster, 'seen');
+});
+
+test('where GitHub does not say when a commit was pushed, a comment has to name it', async () => {
+  const lab = await newLab('untold');
+  const pull = lab.openPull();
+  lab.hub.faults.push({ method: 'GET', path: /\/activity$/, status: 404, times: 99 });
+  const result = await lab.comment(pull, '/plan untold');
+  assert.match(result.errors[0] ?? '', /is not known .*Name the commit that you mean/);
+  const form = /(\/plan untold @[0-9a-f]{40})$/.exec(result.errors[0] ?? '')?.[1] ?? '';
+  const named = await lab.comment(pull, form);
+  assert.equal(named.code, 0, named.log);
+});
+
+test('a request without any actor is refused', async () => {
+  const lab = await newLab('nobody');
+  const result = await lab.dispatch({ config: 'nobody' }, { environment: { GITHUB_ACTOR: '', GITHUB_TRIGGERING_ACTOR: '' } });
+  assert.match(result.errors[0] ?? '', /names nobody/);
+  assert.deepEqual(queueOf(cluster, 'nobody'), []);
+});
