@@ -1,9 +1,9 @@
-import * as core from '@actions/core';
 import { context as github } from '@actions/github';
 import { UnknownCommand } from './action/comment-command.ts';
 import { contextOf, hasKey, hiddenValues, noKey } from './action/context.ts';
 import { type Api, apiWith, type RepoName, react, requireWrite } from './action/github.ts';
 import { type Inputs, readInputs } from './action/inputs.ts';
+import { log } from './action/log.ts';
 import { answerRequest, answerUnknown, fail, publish, setOutputs } from './action/publish.ts';
 import { isClosing, type Nothing, type Request, type RunnerContext, requestOf } from './action/request.ts';
 import { messageOf, Problem } from './base/problem.ts';
@@ -18,7 +18,7 @@ export async function run(): Promise<void> {
   const interruption = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      core.warning(`${signal}: stopping between two submissions`);
+      log.warning(`${signal}: stopping between two submissions`);
       interruption.abort();
     });
   }
@@ -31,7 +31,7 @@ export async function run(): Promise<void> {
       actors: [github.actor, process.env['GITHUB_TRIGGERING_ACTOR'] ?? ''],
     };
     const request = await requestOrAnswer(runner, inputs);
-    if ('nothing' in request) core.info(`Nothing to do: ${request.nothing}.`);
+    if ('nothing' in request) log.info(`Nothing to do: ${request.nothing}.`);
     else await serve(inputs, request, interruption.signal);
   } catch (error) {
     fail(error);
@@ -55,7 +55,7 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
 
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
   if (!hasKey(inputs) && isClosing(request)) {
-    core.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
+    log.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
     return;
   }
   if (!hasKey(inputs) && request.command !== 'plan') throw noKey(request);
@@ -102,6 +102,6 @@ async function confirmReceipt(api: Api, name: RepoName, comment: number): Promis
   try {
     await react(api, name, comment, 'eyes');
   } catch (error) {
-    core.warning(messageOf(error));
+    log.warning(messageOf(error));
   }
 }

@@ -1,12 +1,12 @@
-import * as core from '@actions/core';
 import { context as github } from '@actions/github';
 import { messageOf, Problem } from '../base/problem.ts';
-import type { Context, Log, PullRequest } from '../commands/context.ts';
+import type { Context, PullRequest } from '../commands/context.ts';
 import { repoConfigAt, siteConfigOf } from '../experiment/repo-config.ts';
 import { shortId } from '../repo/commit-id.ts';
 import { ensureCommit, type Repo } from '../repo/git.ts';
 import { type Api, changedFiles, defaultBranch, headBefore, pullRequestHead, type RepoName, requireCommitOf } from './github.ts';
 import type { Inputs } from './inputs.ts';
+import { log } from './log.ts';
 import { isClosing, type Request } from './request.ts';
 
 /** Everything a command needs, from the inputs, the event and the checkout. */
@@ -38,12 +38,6 @@ export async function contextOf(api: Api, name: RepoName, inputs: Inputs, reques
     signal,
   };
 }
-
-const log: Log = {
-  info: (line) => core.info(line),
-  warning: (line) => core.warning(line),
-  group: (title, act) => core.group(title, act),
-};
 
 /** From the event, or else from the API: the payload of some events is empty. */
 async function defaultBranchOf(api: Api, name: RepoName): Promise<string> {

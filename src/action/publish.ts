@@ -2,6 +2,7 @@ import * as core from '@actions/core';
 import { AUDIT_MARKER, renderAudit } from '../audit/render.ts';
 import type { AuditReport } from '../audit/report.ts';
 import { messageOf, Problem } from '../base/problem.ts';
+import { visible } from '../base/text.ts';
 import type { Outcome } from '../commands/outcome.ts';
 import { shortId } from '../repo/commit-id.ts';
 import { COMMENT_BYTES } from '../report/markdown.ts';
@@ -11,6 +12,7 @@ import type { Report } from '../report/report.ts';
 import { deleteComment, upsertComment } from './comment.ts';
 import { COMMENT_FORMS } from './comment-command.ts';
 import { type Api, pullRequestsWith, type RepoName, react, removeLabel, setCommitStatus } from './github.ts';
+import { log } from './log.ts';
 import type { Request } from './request.ts';
 
 /**
@@ -41,9 +43,9 @@ async function publishChain(api: Api, name: RepoName, request: Request, report: 
     const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
     if (numbers.size === 0) for (const number of await pullRequestsWith(api, name, report.commit)) numbers.add(number);
     for (const number of numbers) urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
-    for (const url of urls) core.info(`comment: ${url}`);
+    for (const url of urls) log.info(`comment: ${url}`);
   } catch (error) {
-    core.warning(`${messageOf(error)}. The report is in the summary of this run.`);
+    log.warning(`${messageOf(error)}. The report is in the summary of this run.`);
   }
   await publishCommitStatus(api, name, report, urls[0]);
   return urls;
@@ -56,7 +58,7 @@ async function publishAudit(api: Api, name: RepoName, request: Request, report: 
     const body = `${AUDIT_MARKER}\n\n${renderAudit(report, COMMENT_BYTES)}`;
     return [await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body)];
   } catch (error) {
-    core.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
+    log.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
     return [];
   }
 }
@@ -80,13 +82,13 @@ async function publishCommitStatus(api: Api, name: RepoName, report: Report, com
   const [, added = ''] = report.id.split(`-${shortId(report.commit)}`);
   try {
     await setCommitStatus(api, name, report.commit, {
-      context: `slurm-chain/${report.name}${added}`,
+      context: visible(`slurm-chain/${report.name}${added}`),
       state: report.command === 'cancel' && report.jobs.length > 0 ? 'pending' : COMMIT_STATES[report.state],
-      description: statusDescription(report),
+      description: visible(statusDescription(report)),
       url: report.wandb?.group ?? comment ?? report.launcher.runUrl,
     });
   } catch (error) {
-    core.info(`no commit status: ${messageOf(error)}`);
+    log.info(`no commit status: ${messageOf(error)}`);
   }
 }
 
@@ -106,7 +108,7 @@ export async function answerRequest(api: Api, name: RepoName, request: Request, 
       await upsertComment(api, name, number, PROBLEM_MARKER, renderProblem(asked, problems));
     }
   } catch (error) {
-    core.warning(messageOf(error));
+    log.warning(messageOf(error));
   }
 }
 
@@ -116,7 +118,7 @@ export async function answerUnknown(api: Api, name: RepoName, number: number, co
     await react(api, name, comment, 'confused');
     await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
   } catch (error) {
-    core.warning(messageOf(error));
+    log.warning(messageOf(error));
   }
 }
 
@@ -153,12 +155,12 @@ function latest(reports: readonly Report[]): Report[] {
 
 /** Marks the workflow step as failed, with an annotation if the problem has a place in a file. */
 export function fail(error: unknown): void {
+  process.exitCode = 1;
   if (!(error instanceof Problem)) {
-    core.setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
-    if (error instanceof Error && error.stack) core.debug(error.stack);
+    log.error(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
+    if (error instanceof Error && error.stack) log.debug(error.stack);
     return;
   }
   const { place } = error;
-  process.exitCode = 1;
-  core.error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
+  log.error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
 }

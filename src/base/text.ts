@@ -13,3 +13,20 @@ export function some(items: readonly string[], shown: number, all = items.length
   const first = items.slice(0, shown);
   return `${first.join(', ')}${all > first.length ? ` and ${all - first.length} more` : ''}`;
 }
+
+/**
+ * Characters that a reader cannot see, or that change how others look: control characters but tab and line end, and those that
+ * set the direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069; Unicode TR9, "trojan source").
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** The text with the characters that nobody sees written out, such as `\\u202e`. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Does the text change the direction of writing? */
+export function hasDirection(text: string): boolean {
+  return /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(text);
+}

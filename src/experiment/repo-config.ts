@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { isMap, stringify } from 'yaml';
+import { hasDirection } from '../base/text.ts';
 import { fetchBranch, optionalFileAt, type Repo } from '../repo/git.ts';
 import { parseSource, rootOf } from './document.ts';
 import { findKey, type Layer, type Read, readLayers, unknownKey } from './reader.ts';
@@ -31,7 +32,7 @@ const knownHosts = v.pipe(
   v.string(),
   must("lines in the format of OpenSSH's known_hosts"),
   // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters other than tab and line ends
-  v.check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text)),
+  v.check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text) && !hasDirection(text)),
 );
 
 const cluster = v.pipe(

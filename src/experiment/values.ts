@@ -1,5 +1,6 @@
 // The kinds of values in our yaml files. settings.ts and repo-config.ts describe their keys with them.
 import * as v from 'valibot';
+import { hasDirection } from '../base/text.ts';
 
 /** Says what a value must be. Errors ("it must be …") and the reference pages (column "value") show it. */
 export function must<Input>(expected: string): v.MetadataAction<Input, { readonly expected: string }> {
@@ -16,6 +17,7 @@ export const word = v.pipe(
   v.trim(),
   v.nonEmpty(),
   v.check((text) => !CONTROL.test(text)),
+  v.check((text) => !hasDirection(text), 'one line of text without characters that change the direction of writing'),
 );
 
 /** One or more lines for bash. */

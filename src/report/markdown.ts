@@ -1,3 +1,5 @@
+import { visible } from '../base/text.ts';
+
 // GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a longer summary.
 export const COMMENT_BYTES = 65_000;
 export const SUMMARY_BYTES = 1_000_000;
@@ -7,9 +9,7 @@ export const SUMMARY_BYTES = 1_000_000;
  * GitHub makes a link of an address by itself, also in capitals and behind `_` or a digit.
  */
 export function plain(text: string): string {
-  return text
-    .replace(/\s+/g, ' ')
-    .trim()
+  return oneLine(text)
     .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
     .replaceAll('@', '@\u200b')
     .replaceAll('://', ':\u200b//')
@@ -18,7 +18,7 @@ export function plain(text: string): string {
 
 /** Text from outside as inline code, which may stand in a table. */
 export function code(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+  const line = oneLine(text).replaceAll('|', '\\|');
   if (line === '') return '';
   const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
   const fence = '`'.repeat(longest + 1);
@@ -26,8 +26,14 @@ export function code(text: string): string {
   return `${fence}${space}${line}${space}${fence}`;
 }
 
-/** A block of text as it is, whatever it holds. */
-export function block(text: string, language = ''): string {
+function oneLine(text: string): string {
+  return visible(text.replace(/\s+/g, ' ').trim());
+}
+
+/** A block of text as it is, whatever it holds. Characters that nobody sees are written out. */
+export function block(given: string, language = ''): string {
+  // Markdown takes a carriage return for the end of a line.
+  const text = visible(given.replace(/\r\n?/g, '\n'));
   const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
   const fence = '`'.repeat(longest + 1);
   return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;

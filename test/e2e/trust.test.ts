@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ActionResult } from '../support/action.ts';
-import { cancelQueue, queueOf, testCluster } from '../support/cluster.ts';
+import { cancelQueue, inFront, queueOf, testCluster } from '../support/cluster.ts';
 import { regression } from '../support/experiment.ts';
 import { type Lab, useLabs } from '../support/lab.ts';
 
@@ -177,4 +177,25 @@ test('a request without any actor is refused', async () => {
   const result = await lab.dispatch({ config: 'nobody' }, { environment: { GITHUB_ACTOR: '', GITHUB_TRIGGERING_ACTOR: '' } });
   assert.match(result.errors[0] ?? '', /names nobody/);
   assert.deepEqual(queueOf(cluster, 'nobody'), []);
+});
+
+test('what the cluster, a label and a comment say is never a workflow command', async () => {
+  const forged = ['::add-mask::launch', '::error file=x,line=1::forged', '::stop-commands::tok', 'x ##[set-output name=state]forged'];
+  const print = forged.map((line) => `echo '${line}' >&2`).join('; ');
+  const lab = await newLab('forger', { clusterFields: { prelude: inFront(cluster, 'forger', { sbatch: print }) } });
+  const pull = lab.openPull();
+  const results = [
+    await lab.label(pull, 'launch:forger'),
+    await lab.label(pull, 'launch:##[set-output name=x]forged'),
+    await lab.label(pull, '##[set-output name=x]forged'),
+    await lab.comment(pull, '/launch forger save.path=/x##[set-output\u202ename=x]forged'),
+  ];
+  assert.equal(results[0]?.code, 0, results[0]?.log);
+  assert.match(results[0]?.raw ?? '', /: :stop-commands::tok/, 'it is shown, as text');
+  for (const { raw } of results) {
+    assert.ok(!raw.includes('##['), raw);
+    assert.doesNotMatch(raw, /^\s*::(error file=x|add-mask::launch$|stop-commands|set-output)/m);
+    assert.doesNotMatch(raw, /\u202e/);
+  }
+  cancelQueue(cluster, 'forger');
 });

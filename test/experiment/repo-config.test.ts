@@ -146,6 +146,16 @@ for (const [what, text, message] of [
   ['an empty host', 'clusters: {e: {host: " ", user: u}}\n', '1:22: clusters.e.host is " "; it must be one line of text'],
   ['a host that is a mapping', 'clusters: {e: {host: {a: 1}}}\n', '1:22: clusters.e.host is "a mapping"; it must be one line of text'],
   [
+    'a host that is written from right to left',
+    'clusters: {e: {host: "a\\u202Eb"}}\n',
+    '1:22: clusters.e.host is "a\u202eb"; it must be one line of text without characters that change the direction of writing',
+  ],
+  [
+    'known_hosts with a mark of direction',
+    'clusters: {e: {known_hosts: "a\\u200F b"}}\n',
+    '1:29: clusters.e.known_hosts is "a\u200f b"; it must be lines',
+  ],
+  [
     'a control character in a user',
     'clusters: {e: {host: h, user: "a\\eb"}}\n',
     '1:31: clusters.e.user is "a\\u001bb"; it must be one line of text',

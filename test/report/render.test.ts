@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { marked } from 'marked';
-import { capped, code, plain } from '../../src/report/markdown.ts';
+import { block, capped, code, plain } from '../../src/report/markdown.ts';
 import { markerOf, renderComment, renderSummary } from '../../src/report/render.ts';
 import { renderProblem } from '../../src/report/replies.ts';
 import type { Report } from '../../src/report/report.ts';
@@ -108,4 +108,17 @@ test('cutting keeps whole lines, whole characters, and says so', () => {
   assert.equal(capped('short', 10, '!'), 'short');
   const cut = capped('ééé\nééé\nééé\n', 18, '[cut]');
   assert.equal(cut, 'ééé\n[cut]');
+});
+
+test('characters that nobody sees are written out in every kind of text', () => {
+  const hidden = 'ab\u202ecd\u2066e\u200ff\u061cg\u001b[31mh\u0007';
+  for (const shown of [plain(hidden), code(hidden), block(hidden)]) {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
+    assert.doesNotMatch(shown, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/);
+    assert.match(shown, /u202e/);
+  }
+  assert.equal(code('a\u202eb'), '`a\\u202eb`');
+  // A carriage return ends a line in Markdown, so a bar of progress becomes lines.
+  assert.equal(block('1%\r2%\r\n'), '```\n1%\n2%\n```');
+  assert.equal(block('a\tb'), '```\na\tb\n```');
 });

@@ -73,7 +73,7 @@ function lineOf(source: string, at: number): number {
 
 /** Messages of `new Problem(…)` and of its subclasses, and of faults of the program itself. */
 function messagesOfTypeScript(path: string, source: string, classes: readonly string[]): Message[] {
-  return [...source.matchAll(new RegExp(`\\b(?:new (?:${classes.join('|')})|core\\.setFailed)\\(`, 'g'))].flatMap((call) =>
+  return [...source.matchAll(new RegExp(`\\b(?:new (?:${classes.join('|')})|log\\.error)\\(`, 'g'))].flatMap((call) =>
     literalsOfCall(source, call.index + call[0].length - 1).map((text) => ({ where: `${path}:${lineOf(source, call.index)}`, text })),
   );
 }
