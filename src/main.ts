@@ -46,7 +46,7 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
     const { issue, comment } = github.payload;
     if (!(error instanceof Problem) || github.eventName !== 'issue_comment' || issue === undefined || comment === undefined) throw error;
     const api = apiWith(inputs.token);
-    await requireWrite(api, github.repo, [String(comment['user']?.login ?? '')]);
+    await requireWrite(api, github.repo, [String(comment['user']?.login ?? '')], inputs.allowedBots);
     await answerUnknown(api, github.repo, issue.number, comment.id, error.message);
     if (!(error instanceof UnknownCommand)) throw error;
     return { nothing: error.message };
@@ -62,7 +62,7 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const name: RepoName = github.repo;
   const api = apiWith(inputs.token);
-  await requireWrite(api, name, request.actors);
+  await requireWrite(api, name, request.actors, inputs.allowedBots);
   const outcomes: Outcome[] = [];
   const urls: string[] = [];
   try {

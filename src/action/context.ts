@@ -11,7 +11,7 @@ import { isClosing, type Request } from './request.ts';
 
 /** Everything a command needs, from the inputs, the event and the checkout. */
 export async function contextOf(api: Api, name: RepoName, inputs: Inputs, request: Request, signal: AbortSignal): Promise<Context> {
-  const repo: Repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd(), token: inputs.token };
+  const repo: Repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd(), token: inputs.token, server: github.serverUrl };
   const commit = await commitOf(api, name, request, inputs.allowForks);
   await ensureCommit(repo, commit, request.refs);
   const number = request.pullRequest?.number;

@@ -9,9 +9,15 @@ export interface RepoName {
   readonly repo: string;
 }
 
-/** The API at GITHUB_API_URL. Retries when GitHub is busy (429, 5xx). */
-export function apiWith(token: string): Api {
-  return getOctokit(token, {}, retry);
+/** The API at GITHUB_API_URL, or at another address. Retries when GitHub is busy (429, 5xx). The token goes to no other host. */
+export function apiWith(token: string, baseUrl?: string): Api {
+  const api = getOctokit(token, baseUrl === undefined ? {} : { baseUrl }, retry);
+  api.hook.before('request', ({ url, baseUrl: base }) => {
+    // The address of the next page comes from a header of the answer.
+    if (new URL(url, base).origin === new URL(base).origin) return;
+    throw new Problem(`${new URL(url).host} is not the host of GitHub's API, so it does not get the token`);
+  });
+  return api;
 }
 
 /** What went wrong, with the likely cause for common answers. @param permission what the workflow has to grant */
@@ -33,9 +39,19 @@ function statusOf(error: unknown): unknown {
   return typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
 }
 
-/** @throws Problem unless each actor has write permission */
-export async function requireWrite(api: Api, name: RepoName, actors: readonly string[]): Promise<void> {
+/**
+ * GitHub says nothing about the permission of a bot, so a bot has to be named.
+ * @param allowedBots logins such as `renovate[bot]`
+ * @throws Problem unless each actor has write permission, or is such a bot
+ */
+export async function requireWrite(api: Api, name: RepoName, actors: readonly string[], allowedBots: readonly string[]): Promise<void> {
   for (const username of actors) {
+    if (username.endsWith('[bot]')) {
+      if (allowedBots.includes(username)) continue;
+      throw new Problem(
+        `${username} is a bot, and bots may ask for nothing unless the input allowed-bots lists them. Nothing was submitted`,
+      );
+    }
     let permission: string;
     try {
       permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;

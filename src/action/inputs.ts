@@ -4,6 +4,8 @@ import { didYouMean } from '../base/spelling.ts';
 import { COMMANDS, type Command } from '../commands/request.ts';
 import { type Override, parseOverrides } from '../experiment/overrides.ts';
 import { checkVariableName } from '../experiment/settings.ts';
+import { basicCredentials } from '../repo/git.ts';
+import { log } from './log.ts';
 
 /** The inputs of action.yml, checked. */
 export interface Inputs {
@@ -21,6 +23,8 @@ export interface Inputs {
   readonly secrets: ReadonlyMap<string, string>;
   readonly token: string;
   readonly allowForks: boolean;
+  /** Logins such as `renovate[bot]` whose requests count. */
+  readonly allowedBots: readonly string[];
   /** Keep the whole jobs that Slurm accepted when it refuses a later one. */
   readonly keepPartial: boolean;
   readonly wait: 'no' | 'started' | 'finished';
@@ -38,8 +42,9 @@ export interface Inputs {
 export function readInputs(): Inputs {
   const sshKey = masked(core.getInput('ssh-key'));
   const sshPassphrase = masked(core.getInput('ssh-passphrase', { trimWhitespace: false }));
-  const secrets = parseSecrets(core.getInput('env'));
+  const secrets = secretsOf(core.getInput('env', { trimWhitespace: false }));
   const token = masked(core.getInput('github-token'));
+  if (token !== '') masked(basicCredentials(token));
   const command = core.getInput('command') || 'launch';
   if (!isCommand(command)) {
     throw new Problem(`the input command is '${command}'${didYouMean(command, COMMANDS) || `; it must be one of ${COMMANDS.join(', ')}`}`);
@@ -57,6 +62,10 @@ export function readInputs(): Inputs {
     secrets,
     token,
     allowForks: trueOrFalse('unsafe-allow-forks'),
+    allowedBots: core
+      .getInput('allowed-bots')
+      .split(/[\s,]+/)
+      .filter(Boolean),
     wait: oneOf('wait', ['no', 'started', 'finished'] as const),
     waitTimeout: (wholeNumber('wait-timeout', 1) ?? 300) * 60,
     cancelJobsOnCancel: trueOrFalse('cancel-jobs-on-cancel'),
@@ -93,20 +102,54 @@ function masked(value: string): string {
   return value;
 }
 
-function parseSecrets(text: string): Map<string, string> {
+function secretsOf(text: string): Map<string, string> {
   masked(text); // even if the text is not valid, none of its lines may be shown
-  const secrets = new Map<string, string>();
-  for (const line of text.split(/\r?\n/)) {
-    if (line.trim() === '') continue;
-    const equals = line.indexOf('=');
-    const name = line.slice(0, Math.max(equals, 0)).trim();
-    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      throw new Problem('a line of the input env is not NAME=value. The line is not shown because it may be a secret');
-    }
-    checkVariableName(name, 'input env');
-    secrets.set(name, masked(line.slice(equals + 1)));
+  const { secrets, empty } = parseSecrets(text);
+  for (const value of secrets.values()) masked(value);
+  for (const line of empty) {
+    log.warning(
+      `line ${line} of the input env gives an empty value. Is the secret set, for this repository or its environment? If the line is the rest of a value of several lines, write NAME<<END, the lines, and END`,
+    );
   }
   return secrets;
+}
+
+/**
+ * The variables in the input `env`: `NAME=value`, or the form of GITHUB_ENV for several lines: `NAME<<END`, the lines, `END`
+ * (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands, multiline strings).
+ * @returns the values, and the lines, from 1, that give an empty one
+ * @throws Problem for whatever may be the rest of a value that was cut. It names the line and shows nothing of it
+ */
+export function parseSecrets(text: string): { readonly secrets: Map<string, string>; readonly empty: readonly number[] } {
+  const secrets = new Map<string, string>();
+  const empty: number[] = [];
+  const lines = text.split(/\r?\n/);
+  for (let at = 0; at < lines.length; at += 1) {
+    const line = lines[at] ?? '';
+    if (line.trim() === '') continue;
+    const wrong = (what: string) =>
+      new Problem(`line ${at + 1} of the input env ${what}. The line is not shown because it may be a secret`);
+    const [, name = '', sign, rest = ''] = /^\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=|<<)(.*)$/.exec(line) ?? [];
+    if (sign === undefined) throw wrong('is not NAME=value. For a value of several lines write NAME<<END, the lines, and END');
+    checkVariableName(name, 'input env');
+    if (secrets.has(name)) throw wrong('gives a variable that a line before gives');
+    let value = rest;
+    if (sign === '<<') {
+      const mark = rest.trim();
+      const end = lines.findIndex((other, index) => index > at && other === mark);
+      if (!/^\w[\w-]*$/.test(mark) || end < 0)
+        throw wrong('begins a value of several lines that does not end: there is no line with the word after <<');
+      value = lines.slice(at + 1, end).join('\n');
+      at = end;
+    } else if (/^\s*(["'])/.test(rest) && !/^\s*(["'])(.*\1)?\s*$/.test(rest)) {
+      throw wrong('begins a quotation that does not end in this line. For a value of several lines write NAME<<END, the lines, and END');
+    } else if (/^=\s*$/.test(rest)) {
+      throw wrong('looks like the end of a value of several lines. Write NAME<<END, the lines, and END');
+    }
+    if (value === '') empty.push(at + 1);
+    secrets.set(name, value);
+  }
+  return { secrets, empty };
 }
 
 function pullRequestNumber(text: string): number | undefined {

@@ -8,6 +8,8 @@ export interface Repo {
   readonly directory: string;
   /** Lets git fetch what the checkout lacks; empty for none. */
   readonly token: string;
+  /** The address of the server that the token is for, such as https://github.com. No other server gets it. */
+  readonly server?: string;
 }
 
 interface GitOptions {
@@ -23,7 +25,7 @@ export function git(repo: Repo, args: readonly string[], options: GitOptions = {
       {
         encoding: 'buffer',
         maxBuffer: 1 << 30,
-        env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
+        env: { ...ownEnvironment(), ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
       },
       (error, stdout, stderr) => {
         if (error) reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
@@ -33,9 +35,14 @@ export function git(repo: Repo, args: readonly string[], options: GitOptions = {
   });
 }
 
+/** The environment without the action's inputs: git, and what it starts, needs no secret of ours. */
+function ownEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('INPUT_')));
+}
+
 /** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
 export function gitStream(repo: Repo, args: readonly string[]): Readable {
-  const child = spawn('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: ownEnvironment() });
   const out = new PassThrough();
   let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
@@ -91,14 +98,25 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
   );
 }
 
-/** Environment variables that give git the token. In an argument, other processes could see it. */
-function fetchEnvironment({ token }: Repo): Record<string, string> {
-  if (token === '') return {};
+/**
+ * Environment variables that give git the token for the one server that it is for. In an argument, other processes could see it.
+ * The empty value drops what actions/checkout has set, because a server refuses two such headers (git-config(1), http.extraHeader).
+ */
+function fetchEnvironment({ token, server }: Repo): Record<string, string> {
+  if (token === '' || server === undefined) return {};
+  const key = `http.${new URL(server).origin}/.extraheader`;
   return {
-    GIT_CONFIG_COUNT: '1',
-    GIT_CONFIG_KEY_0: 'http.extraheader',
-    GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+    GIT_CONFIG_COUNT: '2',
+    GIT_CONFIG_KEY_0: key,
+    GIT_CONFIG_VALUE_0: '',
+    GIT_CONFIG_KEY_1: key,
+    GIT_CONFIG_VALUE_1: `AUTHORIZATION: basic ${basicCredentials(token)}`,
   };
+}
+
+/** The token as HTTP wants it. It is as good as the token, so it has to be masked like that. */
+export function basicCredentials(token: string): string {
+  return Buffer.from(`x-access-token:${token}`).toString('base64');
 }
 
 /**

@@ -15,6 +15,7 @@ const inputs: Inputs = {
   secrets: new Map(),
   token: 't',
   allowForks: false,
+  allowedBots: [],
   keepPartial: false,
   target: '',
   job: undefined,

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ActionResult } from '../support/action.ts';
-import { cancelQueue, inFront, queueOf, testCluster } from '../support/cluster.ts';
+import { cancelQueue, endOf, inFront, queueOf, testCluster } from '../support/cluster.ts';
 import { regression } from '../support/experiment.ts';
 import { type Lab, useLabs } from '../support/lab.ts';
 
@@ -198,4 +198,16 @@ test('what the cluster, a label and a comment say is never a workflow command', 
     assert.doesNotMatch(raw, /\u202e/);
   }
   cancelQueue(cluster, 'forger');
+});
+
+test('a secret of several lines reaches the job whole', async () => {
+  const lab = await newLab('lines');
+  lab.commit({ 'configs/lines.yaml': `run: printf %s "$KEY" > "$CHECKPOINT_DIR/key"\nsave: {path: ${lab.save}}\n` });
+  const key = '-----BEGIN KEY-----\nab"c\'=\n\nX=y\n-----END KEY-----';
+  const result = await lab.dispatch({ config: 'lines', env: `OTHER=1\nKEY<<END\n${key}\nEND\n` });
+  assert.equal(result.code, 0, result.log);
+  await endOf(cluster, (result.outputs['job-ids'] ?? '').split(','));
+  const id = result.outputs['experiment-id'] ?? '';
+  assert.equal(readFileSync(join(lab.save, id, '0/key'), 'utf8'), key);
+  for (const line of key.split('\n').filter((one) => one.length >= 4)) assert.ok(!result.log.includes(line), line);
 });

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { codeOf } from '../../src/repo/code.ts';
-import { ensureCommit, fileAt, repoPath } from '../../src/repo/git.ts';
+import { ensureCommit, fetchBranch, fileAt, repoPath, git as runGit } from '../../src/repo/git.ts';
 import { ROOT } from '../support/action.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-code-'));
@@ -96,4 +98,49 @@ test('a shallow checkout fetches the one commit, and says what to do when it can
     /lacks commit 9+ and it could not be fetched .*fetch-depth: 0/,
   );
   await assert.rejects(ensureCommit({ directory: '/', token: '' }, commit, []), /no git checkout in \/ .*actions\/checkout/);
+});
+
+test('git gives the token to the server that it is for, once, and to no other', async () => {
+  const headers: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    headers.push(request.headers.authorization);
+    response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const remote = join(directory, 'remote');
+  execFileSync('git', ['init', '--quiet', remote]);
+  execFileSync('git', ['-C', remote, 'remote', 'add', 'origin', `${address}/lab/nano`]);
+  // As actions/checkout leaves it.
+  execFileSync('git', ['-C', remote, 'config', `http.${address}/.extraheader`, 'AUTHORIZATION: basic old']);
+  const fetched = (of: string | undefined) => {
+    headers.splice(0);
+    return assert.rejects(
+      fetchBranch({ directory: remote, token: 'secret', ...(of !== undefined && { server: of }) }, 'main'),
+      /could not be fetched/,
+    );
+  };
+  try {
+    await fetched(address);
+    assert.deepEqual([...new Set(headers)], [`basic ${Buffer.from('x-access-token:secret').toString('base64')}`]);
+    execFileSync('git', ['-C', remote, 'config', '--unset', `http.${address}/.extraheader`]);
+    for (const other of ['https://github.com', 'http://127.0.0.1:1', undefined]) {
+      await fetched(other);
+      assert.deepEqual([...new Set(headers)], [undefined], other);
+    }
+  } finally {
+    server.close();
+  }
+});
+
+test('git and its helpers see no input of the action', async () => {
+  process.env['INPUT_SSH-KEY'] = 'secret';
+  try {
+    // An alias that starts with ! is run by a shell.
+    const shown = await runGit(repo, ['-c', 'alias.show-env=!env', 'show-env']);
+    assert.doesNotMatch(shown.toString(), /INPUT_/);
+    assert.match(shown.toString(), /^PATH=/m);
+  } finally {
+    delete process.env['INPUT_SSH-KEY'];
+  }
 });
