@@ -1,10 +1,15 @@
 import { distance } from 'fastest-levenshtein';
 
+// The time to compare two words grows with the product of their lengths.
+const LONGEST_WORD = 200;
+
 /** The known word that `word` most likely means; undefined if none is near. For words that are wrong in any case. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
+  if (word.length > LONGEST_WORD) return undefined;
   let best: string | undefined;
   let least = Math.max(2, Math.floor(word.length / 3)) + 1;
   for (const candidate of known) {
+    if (Math.abs(candidate.length - word.length) >= least) continue;
     const away = distance(word, candidate);
     if (away < least) {
       best = candidate;
@@ -26,7 +31,7 @@ export function didYouMean(word: string, known: Iterable<string>): string {
  * and the first letter has to be right.
  */
 export function misspelled(word: string, known: readonly string[]): string | undefined {
-  if (known.includes(word)) return undefined;
+  if (word.length > LONGEST_WORD || known.includes(word)) return undefined;
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
   return known.find((candidate) => {
     const [written, meant] = [plain(word), plain(candidate)];

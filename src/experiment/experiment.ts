@@ -1,10 +1,11 @@
-import { basename, matchesGlob } from 'node:path';
+import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Node, YAMLMap } from 'yaml';
 import { type Place, Problem } from '../base/problem.ts';
 import { didYouMean, misspelled } from '../base/spelling.ts';
 import { entriesAt, fileAt, type Repo, repoPath } from '../repo/git.ts';
 import { keyText, pairsOf, parseSource, placeOf, rootOf, textOf, withRoot, type YamlSource } from './document.ts';
+import { type Glob, globOf } from './glob.ts';
 import { type Choices, type Grid, gridOf } from './grid.ts';
 import { experimentId } from './identity.ts';
 import { applyOverrides, countsInId, hashOfOverrides, type Override } from './overrides.ts';
@@ -179,9 +180,21 @@ function clusterOf(site: SiteConfig, settings: Settings, place: Place | undefine
   return cluster;
 }
 
-/** Does the path match one of the repository's patterns for experiments? */
-export function isExperimentPath(config: RepoConfig, path: string): boolean {
-  return config.experiments.some((pattern) => matchesGlob(path, pattern));
+const MOST_PATTERNS = 100;
+const GLOBS = new WeakMap<readonly string[], readonly Glob[]>();
+
+/** Does the path match one of the repository's patterns for experiments? @throws Problem for patterns that take too long to match */
+export function isExperimentPath({ experiments }: RepoConfig, path: string): boolean {
+  const globs = GLOBS.get(experiments) ?? globsOf(experiments);
+  GLOBS.set(experiments, globs);
+  return globs.some((glob) => glob(path));
+}
+
+function globsOf(patterns: readonly string[]): Glob[] {
+  if (patterns.length > MOST_PATTERNS) {
+    throw new Problem(`${REPO_CONFIG} has ${patterns.length} patterns under experiments; at most ${MOST_PATTERNS} are allowed`);
+  }
+  return patterns.map(globOf);
 }
 
 /**

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isAlias, isCollection, isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap } from 'yaml';
 import { Problem } from '../base/problem.ts';
 import { didYouMean } from '../base/spelling.ts';
-import { keyText, nodeFromText, resolved, rootOf, withRoot, type YamlSource } from './document.ts';
+import { keyText, nodeFromText, refuseExplosion, resolved, rootOf, withRoot, type YamlSource } from './document.ts';
 
 /** `path=value`, with the value in yaml. `+path=value` may add a path that does not exist. */
 export interface Override {
@@ -11,6 +11,11 @@ export interface Override {
   readonly mayAdd: boolean;
 }
 
+// Each override looks through the keys of the document.
+const MOST_OVERRIDES = 200;
+const LONGEST_OVERRIDE = 20_000;
+const MOST_KEYS = 100;
+
 const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
 
 /**
@@ -18,18 +23,24 @@ const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
  * @throws Problem for text that is not `path=value`, and for a path that is given twice
  */
 export function parseOverrides(text: string): Override[] {
-  const overrides: Override[] = [];
+  const overrides = new Map<string, Override>();
   for (const word of words(text)) {
+    if (word.length > LONGEST_OVERRIDE) {
+      throw new Problem(`override '${word.slice(0, 60)}…' has ${word.length} characters; at most ${LONGEST_OVERRIDE} are allowed`);
+    }
     const equals = word.indexOf('=');
     const mayAdd = word.startsWith('+');
     const path = word.slice(mayAdd ? 1 : 0, Math.max(equals, 0));
     if (!PATH.test(path)) {
       throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
     }
-    if (overrides.some((other) => other.path === path)) throw new Problem(`override '${path}' is given twice; remove one of them`);
-    overrides.push({ path, value: word.slice(equals + 1), mayAdd });
+    if (overrides.has(path)) throw new Problem(`override '${path}' is given twice; remove one of them`);
+    overrides.set(path, { path, value: word.slice(equals + 1), mayAdd });
+    if (overrides.size > MOST_OVERRIDES) {
+      throw new Problem(`there are more than ${MOST_OVERRIDES} overrides; write such changes into the yaml`);
+    }
   }
-  return overrides;
+  return [...overrides.values()];
 }
 
 function words(text: string): string[] {
@@ -40,7 +51,7 @@ function words(text: string): string[] {
   for (const character of text) {
     if (quote) {
       if (character === quote) quote = '';
-    } else if ((character === '"' || character === "'") && /[=\s[{,:]$|^$/.test(word)) {
+    } else if ((character === '"' || character === "'") && /^[=\s[{,:]?$/.test(word.slice(-1))) {
       quote = character; // a quote inside a word, as in don't, is a letter
     } else if (character === '[' || character === '{') depth += 1;
     else if (character === ']' || character === '}') depth -= 1;
@@ -49,7 +60,8 @@ function words(text: string): string[] {
       word = '';
     } else word += character;
   }
-  if (quote || depth > 0) throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim()}`);
+  if (quote || depth > 0)
+    throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim().slice(0, 200)}`);
   if (word) found.push(word);
   return found;
 }
@@ -57,17 +69,24 @@ function words(text: string): string[] {
 /**
  * A copy of the document with the overrides applied. A path without ^ replaces a grid by one value; a path with ^ replaces a
  * value by a grid.
- * @throws Problem for a path that does not exist, unless it was written with +
+ * @throws Problem for a path that does not exist, unless it was written with +, and for a result that parseSource would refuse
  */
 export function applyOverrides(source: YamlSource, overrides: readonly Override[]): YamlSource {
   const changed = withRoot(source, rootOf(source).clone() as YAMLMap);
   for (const override of overrides) set(changed, rootOf(changed), override);
+  // An override may hold an alias.
+  refuseExplosion(changed);
   return changed;
 }
 
 function set(source: YamlSource, root: YAMLMap, override: Override): void {
   const value = nodeFromText(`override "${override.path}=${override.value}"`, override.value);
   const segments = override.path.split('.');
+  if (segments.length > MOST_KEYS) {
+    throw new Problem(
+      `override '${override.path.slice(0, 60)}…' has ${segments.length} keys in its path; at most ${MOST_KEYS} are allowed`,
+    );
+  }
   let here: Node | undefined = root;
   segments.forEach((segment, index) => {
     const last = index === segments.length - 1;

@@ -178,7 +178,7 @@ for (const [what, text, message] of [
     /^Problem: x\.yaml: the config of a cell cannot be written: .*anchor \(&name\)/,
   ],
   ['an alias without an anchor', 'a: {b: *x}\n', /^Problem: x\.yaml:1:8: the alias \*x has no anchor &x/],
-  ['a mapping that contains itself', 'a: &a {b: {c: *a}}\n', /^Problem: x\.yaml:1:7: this mapping contains itself/],
+  ['a mapping that contains itself', 'a: &a {b: {c: *a}}\n', /^Problem: x\.yaml:1:15: the alias \*a stands for a value that contains it/],
 ] as const) {
   test(`refused with its place: ${what}`, () => {
     assert.throws(() => cells(text), message);

@@ -405,7 +405,7 @@ for (const [what, text, message] of [
     `${X}:4:1: max_concurrent_jobs throttles one job array, but with chain.scope: cell`,
   ],
   ['an alias without an anchor', `${BASE}slurm: *none\n`, `${X}:3:8: the alias *none has no anchor &none before it`],
-  ['a mapping that contains itself', `${BASE}slurm: &s {<<: *s, time: 1}\n`, `${X}:3:11: this mapping contains itself through an alias`],
+  ['a mapping that contains itself', `${BASE}slurm: &s {<<: *s, time: 1}\n`, `${X}:3:16: the alias *s stands for a value that contains it`],
   ['a second document', `${BASE}---\na: 1\n`, `${X}:3:1: not valid yaml: the file holds a second document`],
   ['a setting that differs in a cell', `${BASE}chain: {^n_jobs: [1, 2]}\n`, `${X}:3:1: chain differs between cell 0 and cell 1. All cells`],
   ['exclude that differs', `${BASE}code: {^exclude: [a, b]}\n`, `${X}:3:1: code differs between cell 0 and cell 1`],
