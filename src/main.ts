@@ -70,7 +70,13 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
     const context = await contextOf(api, name, inputs, request, signal);
     for await (const outcome of outcomesOf(context, inputs, request)) {
       outcomes.push(outcome);
-      if (outcome.kind !== 'problem') urls.push(...(await publish(api, name, request, outcome)));
+      if (outcome.kind === 'problem') continue;
+      try {
+        urls.push(...(await publish(api, name, request, outcome)));
+      } catch (error) {
+        // A report that cannot be shown must not keep the others from being made.
+        outcomes.push({ kind: 'problem', error });
+      }
     }
   } catch (error) {
     outcomes.push({ kind: 'problem', error });

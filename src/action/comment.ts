@@ -14,10 +14,29 @@ interface Comment {
  * @returns its address
  */
 export async function upsertComment(api: Api, name: RepoName, number: number, marker: string, body: string): Promise<string> {
+  const address = await writeComment(api, name, number, marker, body, true);
+  if (address === undefined) throw new Error('a comment that may be created was not');
+  return address;
+}
+
+/** Edits the comment that starts with a marker. @returns its address; undefined if there is no such comment of ours */
+export function editComment(api: Api, name: RepoName, number: number, marker: string, body: string): Promise<string | undefined> {
+  return writeComment(api, name, number, marker, body, false);
+}
+
+async function writeComment(
+  api: Api,
+  name: RepoName,
+  number: number,
+  marker: string,
+  body: string,
+  mayCreate: boolean,
+): Promise<string | undefined> {
   try {
     const [existing] = await ownComments(api, name, number, marker);
     if (existing?.body === body) return existing.html_url;
     if (existing !== undefined) return await edit(api, name, existing, body);
+    if (!mayCreate) return undefined;
     const { data: created } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
     const [oldest, ...extra] = await ownComments(api, name, number, marker);
     if (oldest === undefined || oldest.id === created.id) return created.html_url;

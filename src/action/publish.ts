@@ -9,7 +9,7 @@ import { COMMENT_BYTES } from '../report/markdown.ts';
 import { markerOf, renderComment, renderSummary, statusDescription } from '../report/render.ts';
 import { HELP_MARKER, PROBLEM_MARKER, renderHelp, renderProblem } from '../report/replies.ts';
 import type { Report } from '../report/report.ts';
-import { deleteComment, upsertComment } from './comment.ts';
+import { deleteComment, editComment, upsertComment } from './comment.ts';
 import { COMMENT_FORMS } from './comment-command.ts';
 import { type Api, pullRequestsWith, type RepoName, react, removeLabel, setCommitStatus } from './github.ts';
 import { log } from './log.ts';
@@ -40,15 +40,36 @@ async function publishChain(api: Api, name: RepoName, request: Request, report: 
   const urls: string[] = [];
   try {
     const asked = request.pullRequest?.number;
-    const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
-    if (numbers.size === 0) for (const number of await pullRequestsWith(api, name, report.commit)) numbers.add(number);
-    for (const number of numbers) urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
+    const holding = await holdingPullRequests(api, name, report.commit);
+    const named = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
+    const body = renderComment(report);
+    for (const number of named.size > 0 ? named : new Set(holding)) {
+      // Anybody who can write the record can name any pull request in it. One that launched the chain and lost the commit since
+      // has our comment already.
+      const isOurs = number === asked || holding.includes(number);
+      const url = await (isOurs ? upsertComment : editComment)(api, name, number, markerOf(report.id), body);
+      if (url === undefined)
+        log.warning(
+          `the record of ${report.id} names pull request #${number}, which does not contain commit ${shortId(report.commit)}; no comment there`,
+        );
+      else urls.push(url);
+    }
     for (const url of urls) log.info(`comment: ${url}`);
   } catch (error) {
     log.warning(`${messageOf(error)}. The report is in the summary of this run.`);
   }
   await publishCommitStatus(api, name, report, urls[0]);
   return urls;
+}
+
+/** Numbers of the pull requests that contain a commit, as far as GitHub says. */
+async function holdingPullRequests(api: Api, name: RepoName, commit: string): Promise<number[]> {
+  try {
+    return await pullRequestsWith(api, name, commit);
+  } catch (error) {
+    log.warning(messageOf(error));
+    return [];
+  }
 }
 
 async function publishAudit(api: Api, name: RepoName, request: Request, report: AuditReport): Promise<string[]> {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { greatest } from '../base/numbers.ts';
 import { some } from '../base/text.ts';
 import { type EndLine, type JournalLine, parseJournalLine, type StartLine } from '../chain/journal.ts';
 import { above, contains, type NumberRange, parseRanges } from './ranges.ts';
@@ -118,7 +119,13 @@ function tasksOf(
     if (open !== undefined && (line.event === 'start' || found !== undefined)) {
       const saved = savedByKilled(open, found, line);
       tasks.push({ ...open, outcome: 'killed', ended: line.time, saved });
-      newest = { step: Math.max(open.resumeStep, ...saved.map((range) => range.last)), line: number };
+      newest = {
+        step: greatest(
+          saved.map((range) => range.last),
+          open.resumeStep,
+        ),
+        line: number,
+      };
       open = undefined;
     }
     if (line.event === 'start') {

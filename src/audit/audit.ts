@@ -4,22 +4,13 @@ import { experimentFiles, savedRecords } from '../chain/layout.ts';
 import { parseLedger } from '../chain/ledger.ts';
 import type { Manifest } from '../chain/manifest.ts';
 import type { Login } from '../cluster/login.ts';
-import { isCommitId, shortId } from '../repo/commit-id.ts';
+import { shortId } from '../repo/commit-id.ts';
 import { ensureHistory, type Repo } from '../repo/git.ts';
 import { accountFor, type CellAccount } from './attribution.ts';
 import { compareCode, compareFiles, compareSummaries, type ManifestCopies, presence, readManifests } from './compare.ts';
 import { combine, type Findings, findings } from './findings.ts';
 import { type AuditFacts, type AuditTarget, type ClusterFacts, checkpointsOf, examine } from './program.ts';
-import {
-  pullRequestsOf,
-  type Recomputed,
-  type RepoCache,
-  reachabilityOf,
-  recompute,
-  repoCache,
-  unknownReachability,
-  whyUnavailable,
-} from './recompute.ts';
+import { type Recomputed, type RepoCache, reachabilityOf, recompute, repoCache, unknownReachability, whyUnavailable } from './recompute.ts';
 import { compareRecords } from './records.ts';
 import { type Audit, type AuditReport, cellOf, identityOf, launchOf } from './report.ts';
 
@@ -41,7 +32,7 @@ export async function auditExperiments(
     if (examined % 100 === 0) progress(`examined ${count(examined, 'experiment')} of ${targets.length}`);
   });
   const copies = facts.experiments.map(readManifests);
-  const pullRequests = copies.flatMap(({ readable }) => readable.flatMap(({ manifest }) => pullRequestsOf(manifest)));
+  const pullRequests = copies.flatMap(({ readable }) => readable.flatMap(({ manifest }) => manifest.pullRequests));
   progress('fetching branches and tags of the repository');
   const cache = repoCache(repo, await fetchHistory(repo, [...new Set(pullRequests)]));
   const audits: Audit[] = [];
@@ -91,6 +82,19 @@ function failedAudit({ id, experimentDirectory, saveDirectory }: AuditTarget, er
   };
 }
 
+/** Audits of experiments whose record cannot be read, so that nobody knows where the rest is. */
+export function auditOfBad(records: readonly { readonly id: string; readonly why: string }[]): AuditReport {
+  const audits = records.map(
+    ({ id, why }): Audit => ({
+      ...{ id, experimentDirectory: undefined, saveDirectory: '' },
+      verdict: { kind: 'changed', changed: [why], missing: [] },
+      ...{ identity: undefined, launches: [], cells: [], notes: [] },
+      reachability: unknownReachability('no manifest names the commit'),
+    }),
+  );
+  return { audits, cost: { experiments: audits.length, filesHashed: 0, bytesHashed: 0, clusterSeconds: 0, seconds: 0 } };
+}
+
 /** A manifest against what its commit gives. */
 interface Confrontation extends Findings {
   readonly manifest: Manifest;
@@ -116,9 +120,7 @@ async function confront(cache: RepoCache, target: AuditTarget, manifest: Manifes
     ...findings({ ...found, changed: [...otherId, ...(found.changed ?? [])] }),
     ...{ manifest, recomputed, reachability: await reachabilityOf(cache, manifest, isAvailable) },
   });
-  if (!isCommitId(manifest.commit))
-    return result({ changed: [`the manifest's commit is '${manifest.commit}', which is not a commit id`] }, undefined, false);
-  const unavailable = await whyUnavailable(cache, manifest.commit, pullRequestsOf(manifest));
+  const unavailable = await whyUnavailable(cache, manifest.commit, manifest.pullRequests);
   if (unavailable !== undefined) {
     const missing = [`the commit ${shortId(manifest.commit)} is no longer in the repository, so nothing could be compared with it`];
     return result({ missing, notes: [unavailable] }, undefined, false);

@@ -62,11 +62,14 @@ const LASTING: readonly (keyof ExperimentSummary)[] = [
 export function compareSummaries(facts: AuditFacts, manifest: Manifest): Findings {
   const expected = summaryOf(manifest);
   const changed = facts.summaries.flatMap(({ file, text }) => {
-    const summary = parseSummary(text);
-    if (summary === undefined) return [`${file} cannot be read`];
-    return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(
-      ({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`,
-    );
+    try {
+      const summary = parseSummary(text, file);
+      return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(
+        ({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`,
+      );
+    } catch (error) {
+      return [messageOf(error)];
+    }
   });
   return findings({ changed });
 }

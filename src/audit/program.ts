@@ -150,7 +150,9 @@ export function factsOf(answers: Answers<typeof ANSWERS>, expected: number): Clu
     codes: new Map(
       answers.all('code').map(({ dir, recorded, actual, count, names }) => [dir, { recorded, actual, bad: pathList({ count, names }) }]),
     ),
-    taskEnds: new Map(answers.all('task-end').flatMap(({ taskId, seconds }) => (Number(seconds) > 0 ? [[taskId, Number(seconds)]] : []))),
+    taskEnds: new Map(
+      answers.all('task-end').flatMap(({ taskId, seconds }) => (/^[1-9]\d{0,10}$/.test(seconds) ? [[taskId, Number(seconds)]] : [])),
+    ),
     cost: { filesHashed: Number(files), bytesHashed: Number(bytes), clusterSeconds: Number(nanoseconds) / 1e9 },
   };
 }
@@ -230,7 +232,7 @@ function pathList({ count, names }: { readonly count: string; readonly names: re
 export function checkpointsOf(rows: readonly string[], prefix: string | undefined): Map<number, CheckpointEntry[]> {
   const cells = new Map<number, CheckpointEntry[]>();
   for (const row of rows) {
-    const match = /^(\d+)(?:\.\d+)? (\d+)(?:\.\d+)? ([epw]) (\d+)\/(.*)$/.exec(row);
+    const match = /^(\d{1,11})(?:\.\d+)? (\d{1,11})(?:\.\d+)? ([epw]) (\d{1,7})\/(.*)$/s.exec(row);
     if (match === null) continue;
     const [, modified, touched, state, cell = '', name = ''] = match;
     const before = prefix ?? name.replace(/\d+$/, '');

@@ -5,12 +5,17 @@ export interface NumberRange {
   readonly stride: number;
 }
 
+// Checkpoints are saved at regular steps, so that a few ranges are enough.
+const MOST_RANGES = 10_000;
+
 /** `20-480/20,499`, as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for any other text. */
 export function parseRanges(text: string | undefined): NumberRange[] | undefined {
   if (text === undefined) return undefined;
   if (text === '') return [];
   const ranges: NumberRange[] = [];
-  for (const piece of text.split(',')) {
+  const pieces = text.split(',');
+  if (pieces.length > MOST_RANGES) return undefined;
+  for (const piece of pieces) {
     const match = /^(\d{1,18})(?:-(\d{1,18})\/(\d{1,18}))?$/.exec(piece);
     if (match === null) return undefined;
     const first = Number(match[1]);

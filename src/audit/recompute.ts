@@ -23,12 +23,6 @@ export function unknownReachability(why: string): Reachability {
   return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: why };
 }
 
-/** Numbers that may be pull requests. A manifest may hold anything. */
-export function pullRequestsOf(manifest: Manifest): number[] {
-  const numbers: readonly unknown[] = manifest.pullRequests;
-  return numbers.filter((number): number is number => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
-}
-
 /** The repository, and what was read from it already. A value that failed once fails again. */
 export interface RepoCache {
   readonly repo: Repo;

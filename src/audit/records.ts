@@ -43,7 +43,7 @@ export function compareRecords(
     if (!launches.has(launch)) changed.push(`the ledger has launch ${launch}, which the manifest lacks`);
   }
   // If the ledger was purged with its workdir, the next launch starts a new one.
-  const firstLaunch = Math.min(...ledger.map((line) => line.launch));
+  const firstLaunch = ledger.reduce((first, line) => Math.min(first, line.launch), Number.POSITIVE_INFINITY);
   for (const launch of launches.keys()) {
     if (launch < firstLaunch) missing.push(`the ledger from before launch ${firstLaunch}`);
     else if (!released.has(launch)) notes.push(`launch ${launch} was never released: none of its jobs ran`);

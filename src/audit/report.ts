@@ -88,42 +88,26 @@ export interface AuditTask {
   readonly count: number;
 }
 
-/** Everything here is text for people: a manifest is only checked as far as a launch needs. */
-export function identityOf(manifest: Manifest): AuditIdentity {
-  const { name, commit, subject, path, attempt, repository, cluster } = manifest;
-  const wandb: { group?: unknown; runs?: unknown } | null = manifest.wandb;
-  return {
-    ...{ name, commit, subject, path, attempt, repository, cluster },
-    overrides: textsOf(manifest.overrides),
-    wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: textsOf(wandb.runs) } : null,
-  };
-}
-
-function textsOf(value: unknown): string[] {
-  return Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))) : [];
+export function identityOf({ name, commit, subject, path, attempt, repository, cluster, overrides, wandb }: Manifest): AuditIdentity {
+  return { name, commit, subject, path, attempt, repository, cluster, overrides, wandb };
 }
 
 export function launchOf(launch: LaunchRecord, ledger: readonly LedgerLine[] | undefined, accounts: readonly CellAccount[]): AuditLaunch {
   const submitted = (ledger ?? []).flatMap((line) => (line.event === 'submitted' && line.launch === launch.launch ? [line] : []));
   const ran = accounts.flatMap(({ lines }) => lines.filter((line) => line.launch === launch.launch));
   const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ jobNumber, jobId }) => [jobId, { jobNumber, jobId }]));
-  const { actor, runUrl, at } = launch;
-  const pullRequest: unknown = launch.pullRequest;
+  const { command, actor, runUrl, at, pullRequest, steps, overrides } = launch;
   return {
-    ...{ launch: launch.launch, actor, runUrl, at },
-    command: String(launch.command),
-    pullRequest: typeof pullRequest === 'number' ? pullRequest : undefined,
-    jobNumbers: launch.steps.map(Number),
-    overrides: textsOf(launch.overrides),
+    ...{ launch: launch.launch, command, actor, runUrl, at, pullRequest, jobNumbers: steps, overrides },
     jobs: [...jobs.values()],
   };
 }
 
 export function cellOf(account: CellAccount, manifest: Manifest | undefined): AuditCell {
-  const cell = manifest?.cells.find((one) => one.cell === account.cell);
+  const cell = manifest?.cells[account.cell];
   return {
     cell: account.cell,
-    choices: Object.fromEntries(Object.entries(cell?.choices ?? {}).map(([path, value]) => [path, String(value)])),
+    choices: cell?.choices ?? {},
     nSteps: cell?.nSteps ?? null,
     tasks: account.tasks.map(({ task, checkpoints }) => {
       const { launch, jobNumber, jobId, taskId, restart, host, outcome, resumeStep } = task;

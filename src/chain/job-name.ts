@@ -15,7 +15,7 @@ export interface JobName {
 }
 
 // The id itself may contain dots, so the match is anchored at the end.
-const JOB_NAME = /^(.+)\.l([1-9]\d{0,8})-([0-9a-f]+)\.s([1-9]\d{0,8})(?:\.c(0|[1-9]\d{0,8}))?$/;
+const JOB_NAME = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})\.l([1-9]\d{0,8})-([0-9a-f]{1,32})\.s([1-9]\d{0,8})(?:\.c(0|[1-9]\d{0,8}))?$/;
 
 export function formatJobName({ experimentId, launch, nonce, jobNumber, cell }: JobName): string {
   return `${launchPrefix(experimentId, launch, nonce)}.s${jobNumber}${cell === undefined ? '' : `.c${cell}`}`;

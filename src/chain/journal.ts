@@ -52,6 +52,13 @@ export type JournalLine =
   /** A signal came before the run began. */
   | (LineOfTask & { readonly event: 'left' });
 
+// ISO 8601 in UTC, as `date -u` writes it in src/runtime/journal.sh.
+const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
+const LONGEST_HOST = 255; // hostname(7)
+const LONGEST_TEXT = 100_000;
+// Launches, jobs and cells have at most seven digits; the names of jobs have room for nine.
+const MOST = 999_999_999;
+
 /** The lines of a journal. A line that cannot be read is left out; an audit reports it. */
 export function parseJournal(lines: readonly string[]): JournalLine[] {
   return lines.flatMap((line) => parseJournalLine(line) ?? []);
@@ -63,7 +70,7 @@ export function parseJournalLine(line: string): JournalLine | undefined {
   const { launch, step, cell, job, task, restart, host, time } = value;
   if (!isCount(launch) || !isCount(step) || !isCount(cell) || !isCount(restart)) return undefined;
   if (typeof job !== 'string' || !isJobId(job) || typeof task !== 'string' || !isJobId(task)) return undefined;
-  if (typeof host !== 'string' || typeof time !== 'string') return undefined;
+  if (typeof host !== 'string' || host.length > LONGEST_HOST || typeof time !== 'string' || !UTC.test(time)) return undefined;
   const seconds = Date.parse(time) / 1000;
   if (!Number.isFinite(seconds)) return undefined;
   const about: LineOfTask = {
@@ -100,14 +107,15 @@ export function parseJournalLine(line: string): JournalLine | undefined {
 export function parseObject(line: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : {};
   } catch {
     return {};
   }
 }
 
+/** Is this the number of a launch, a job or a cell, or how often something happened? */
 export function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST;
 }
 
 function integerOr(value: unknown): number | undefined {
@@ -115,5 +123,5 @@ function integerOr(value: unknown): number | undefined {
 }
 
 function textOr(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+  return typeof value === 'string' && value.length <= LONGEST_TEXT ? value : undefined;
 }

@@ -46,6 +46,11 @@ export function saveDirectory(savePath: string, id: string): string {
   return `${savePath}/${id}`;
 }
 
+/** The EXPERIMENT_ID that a record must hold: the name of its experiment's directory. @param file manifest.json or summary.json */
+export function ownerOfRecord(file: string): string {
+  return /([^/]*)(?:\/\.chain)?\/[^/]*$/.exec(file)?.[1] ?? '';
+}
+
 /** The records beside the checkpoints. @param directory of saveDirectory */
 export function savedRecords(directory: string) {
   const records = `${directory}/.chain`;

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { greatest } from '../base/numbers.ts';
+import { parseJobName } from './job-name.ts';
 import { isCount, parseObject } from './journal.ts';
 import type { LaunchRecord } from './manifest.ts';
 import type { LaunchName } from './plan.ts';
@@ -45,6 +47,9 @@ export interface ReleaseLine {
 /** One line of ledger.jsonl, the record of every job id that sbatch returned. src/runtime/change.sh writes them. */
 export type LedgerLine = SubmittedLine | CancelledLine | ReleaseLine;
 
+// The actor and the address of the workflow run.
+const LONGEST_BY = 4000;
+
 /**
  * The lines of a ledger. A line that cannot be read is left out: a full disk or a kill may leave half a line, and its job is
  * still found by its name.
@@ -63,7 +68,7 @@ function parseLedgerLine(line: string): LedgerLine | undefined {
       const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
       return {
         ...{ event, launch, jobNumber: step, cell: isCount(cell) ? cell : undefined, jobId: job, after: ids },
-        tag: typeof tag === 'string' ? tag : '',
+        tag: typeof tag === 'string' && parseJobName(tag) !== undefined ? tag : '',
         time: Number.isFinite(seconds) ? seconds : undefined,
       };
     }
@@ -72,7 +77,7 @@ function parseLedgerLine(line: string): LedgerLine | undefined {
       if (jobId === undefined || !isJobId(jobId)) return undefined;
       return {
         ...{ event, launch, jobId, cell: task === undefined ? undefined : Number(task) },
-        by: typeof by === 'string' ? by : undefined,
+        by: typeof by === 'string' && by.length <= LONGEST_BY ? by : undefined,
         notNeeded: why === 'done',
       };
     }
@@ -92,20 +97,25 @@ export function isReleased(ledger: readonly LedgerLine[], launch: number): boole
 /** The jobs that were queued and released, in the order of the ledger, without those that a launch rolled back. */
 export function releasedJobs(ledger: readonly LedgerLine[]): SubmittedLine[] {
   const held = new Map<string, SubmittedLine>();
+  const byLaunch = new Map<number, Set<string>>();
   const released: SubmittedLine[] = [];
   for (const line of ledger) {
     switch (line.event) {
       case 'submitted':
         held.set(line.jobId, line);
+        byLaunch.set(line.launch, (byLaunch.get(line.launch) ?? new Set()).add(line.jobId));
         break;
       case 'cancelled':
         if (line.cell === undefined) held.delete(line.jobId);
         break;
       case 'releasing':
-        for (const job of [...held.values()].filter((one) => one.launch === line.launch)) {
+        for (const jobId of byLaunch.get(line.launch) ?? []) {
+          const job = held.get(jobId);
+          if (job?.launch !== line.launch) continue;
           released.push(job);
-          held.delete(job.jobId);
+          held.delete(jobId);
         }
+        byLaunch.delete(line.launch);
         break;
       case 'released':
         break;
@@ -118,7 +128,7 @@ export function releasedJobs(ledger: readonly LedgerLine[]): SubmittedLine[] {
 
 /** The number of the last job that was queued and released; 0 for none. */
 export function lastJob(ledger: readonly LedgerLine[]): number {
-  return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber));
+  return greatest(releasedJobs(ledger).map((line) => line.jobNumber));
 }
 
 /**
@@ -126,9 +136,9 @@ export function lastJob(ledger: readonly LedgerLine[]): number {
  * @param earlier the launches in the manifest, for when the ledger was purged with its workdir
  */
 export function nextLaunch(ledger: readonly LedgerLine[], earlier: readonly Pick<LaunchRecord, 'launch' | 'steps'>[] = []): LaunchName {
-  const last = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+  const last = ledger.length > 0 ? lastJob(ledger) : greatest(earlier.flatMap((one) => one.steps));
   return {
-    launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+    launch: greatest([...ledger, ...earlier].map((one) => one.launch)) + 1,
     firstJob: last + 1,
     nonce: randomBytes(3).toString('hex'),
   };

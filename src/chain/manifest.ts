@@ -1,7 +1,11 @@
+import * as v from 'valibot';
 import { messageOf, Problem } from '../base/problem.ts';
 import type { Experiment } from '../experiment/experiment.ts';
+import { MOST_CELLS } from '../experiment/grid.ts';
+import { isExperimentId } from '../experiment/identity.ts';
 import { countsInId } from '../experiment/overrides.ts';
 import type { Code } from '../repo/code.ts';
+import { isCommitId } from '../repo/commit-id.ts';
 import { type Places, saveDirectory } from './layout.ts';
 import type { Plan } from './plan.ts';
 import { wandbLinks } from './wandb.ts';
@@ -185,89 +189,137 @@ function overrideTexts(experiment: Experiment, inId: boolean): string[] {
     .sort();
 }
 
+// What a record may hold. Anybody who can write the file can write anything into it, so nothing is believed that is not checked
+// here. Keys that this version does not know are allowed and left out.
+
+const LONGEST_PATH = 4096; // PATH_MAX
+const MOST_LAUNCHES = 10_000;
+const MOST_NUMBER = 999_999_999;
+
+// No shell word and no path can hold a NUL.
+const text = (most = 100_000) =>
+  v.pipe(
+    v.string(),
+    v.maxLength(most),
+    v.check((value) => !value.includes('\0')),
+  );
+const texts = (most = 1000) => v.pipe(v.array(text()), v.maxLength(most));
+const number = (least: number, most = MOST_NUMBER) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
+const commit = v.pipe(v.string(), v.check(isCommitId));
+const override = v.pipe(text(), v.regex(/^[^=]+=/));
+const overrides = v.pipe(v.array(override), v.maxLength(1000));
+const absolute = v.pipe(
+  text(LONGEST_PATH),
+  v.check((path) => path.startsWith('/') && !path.split('/').includes('..')),
+);
+const pullRequest = number(1);
+// `owner/name`; empty where there is no GitHub.
+const repository = v.pipe(v.string(), v.regex(/^([\w.-]{1,100}\/[\w.-]{1,100})?$/));
+
+const identity = {
+  id: v.pipe(v.string(), v.check(isExperimentId)),
+  name: text(),
+  commit,
+  path: text(LONGEST_PATH),
+  attempt: number(1, 99),
+  overrides,
+  subject: text(1_000_000),
+  chain: overrides,
+  repository,
+  pullRequests: v.pipe(v.array(pullRequest), v.maxLength(MOST_LAUNCHES)),
+  cluster: text(),
+  save: absolute,
+  checkpoints: v.object({ prefix: text(LONGEST_PATH), complete: text(LONGEST_PATH), offset: v.picklist([0, 1]) }),
+};
+
+// The commit, and a hash of the patterns that exclude files, if there are any.
+const codeName = v.pipe(v.string(), v.regex(/^[0-9a-f]{40}(-[0-9a-f]{6})?$/));
+const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+
+const summarySchema = v.pipe(
+  v.object({ ...identity, codeName }),
+  v.check((one) => isSavedUnderItsId(one), 'save'),
+);
+
+const launchSchema = v.object({
+  launch: number(1),
+  command: v.picklist(['launch', 'extend', 'restart']),
+  steps: v.pipe(v.array(number(1)), v.maxLength(MOST_CELLS)),
+  overrides,
+  slurm: text(),
+  sbatchVariables: texts(),
+  jobScript: v.union([sha256, v.literal('')]),
+  sbatch: v.array(texts()),
+  actor: text(),
+  runUrl: text(),
+  repository,
+  pullRequest: v.optional(pullRequest),
+  at: v.pipe(v.string(), v.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/)),
+});
+
+const manifestSchema = v.pipe(
+  v.object({
+    ...identity,
+    version: v.literal(1),
+    workdir: absolute,
+    slurm: v.pipe(v.array(v.strictTuple([text(), v.union([text(), v.literal(true)])])), v.maxLength(1000)),
+    wandb: v.nullable(v.object({ group: text(), runs: texts(MOST_CELLS) })),
+    code: v.object({ name: codeName, digest: sha256, submodules: texts(1_000_000), lfsPointers: texts(1_000_000) }),
+    cells: v.pipe(
+      v.array(
+        v.object({
+          cell: number(0, MOST_CELLS - 1),
+          choices: v.record(text(), text(10_000_000)),
+          nSteps: v.nullable(number(1, Number.MAX_SAFE_INTEGER)),
+        }),
+      ),
+      v.maxLength(MOST_CELLS),
+      v.check((cells) => cells.every(({ cell }, index) => cell === index)),
+    ),
+    launches: v.pipe(v.array(launchSchema), v.maxLength(MOST_LAUNCHES)),
+  }),
+  v.check((one) => isSavedUnderItsId(one), 'save'),
+);
+
+function isSavedUnderItsId({ id, save }: { readonly id: string; readonly save: string }): boolean {
+  return save.endsWith(`/${id}`);
+}
+
 /** @param where the file, for the message. @throws Problem for text that is not a manifest */
 export function parseManifest(text: string, where: string): Manifest {
-  let value: unknown;
+  const value = parsed(text, where);
+  const result = v.safeParse(manifestSchema, value, { abortEarly: true });
+  if (!result.success) throw unreadable(where, 'a manifest', result.issues);
+  const { launches, ...rest } = result.output;
+  return { ...rest, launches: launches.map((launch) => ({ ...launch, pullRequest: launch.pullRequest })) };
+}
+
+/**
+ * @param text summary.json, or the manifest of an older version
+ * @param where the file, for the message
+ * @throws Problem for other text
+ */
+export function parseSummary(text: string, where: string): ExperimentSummary {
+  const value = parsed(text, where);
+  if (typeof value === 'object' && value !== null && 'version' in value) return summaryOf(parseManifest(text, where));
+  const result = v.safeParse(summarySchema, value, { abortEarly: true });
+  if (!result.success) throw unreadable(where, 'a summary of a manifest', result.issues);
+  return result.output;
+}
+
+function parsed(text: string, where: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch (error) {
-    throw new Problem(`${where} is not valid JSON: ${messageOf(error)}. Restore it from the other copy of the manifest`);
+    throw new Problem(`${where} is not valid JSON: ${messageOf(error).slice(0, 200)}. Restore it from the other copy of the manifest`);
   }
-  if (!isManifest(value)) throw new Problem(`${where} is not a manifest that this version of the action can read`);
-  return value;
 }
 
-/** @param text summary.json, or the manifest of an older version. @returns undefined for other text, which a closer look reports */
-export function parseSummary(text: string): ExperimentSummary | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  if (isManifest(value)) return summaryOf(value);
-  return isSummary(value) ? value : undefined;
-}
-
-function isSummary(value: unknown): value is ExperimentSummary {
-  if (typeof value !== 'object' || value === null) return false;
-  const summary = value as Partial<Record<keyof ExperimentSummary, unknown>>;
-  return hasIdentity(summary) && typeof summary.codeName === 'string';
-}
-
-function isManifest(value: unknown): value is Manifest {
-  if (typeof value !== 'object' || value === null) return false;
-  const manifest = value as Partial<Record<keyof Manifest, unknown>>;
-  return (
-    manifest.version === 1 &&
-    hasIdentity(manifest) &&
-    typeof manifest.workdir === 'string' &&
-    Array.isArray(manifest.slurm) &&
-    typeof manifest.wandb === 'object' &&
-    isCode(manifest.code) &&
-    Array.isArray(manifest.cells) &&
-    manifest.cells.every(isCell) &&
-    Array.isArray(manifest.launches) &&
-    manifest.launches.every(isLaunch)
-  );
-}
-
-/** The checks that a summary and a manifest share. */
-function hasIdentity(value: Partial<Record<keyof Manifest, unknown>>): boolean {
-  const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'save'] as const;
-  const lists = ['overrides', 'chain', 'pullRequests'] as const;
-  return (
-    texts.every((key) => typeof value[key] === 'string') &&
-    lists.every((key) => Array.isArray(value[key])) &&
-    typeof value.attempt === 'number' &&
-    isCheckpoints(value.checkpoints)
-  );
-}
-
-function isCheckpoints(value: unknown): boolean {
-  const names = value as Partial<CheckpointNames> | null | undefined;
-  return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
-}
-
-function isCode(value: unknown): boolean {
-  const code = value as Partial<Manifest['code']> | null | undefined;
-  return typeof code?.name === 'string' && typeof code.digest === 'string';
-}
-
-function isCell(value: unknown): boolean {
-  const cell = value as Partial<Manifest['cells'][number]> | null;
-  return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
-}
-
-function isLaunch(value: unknown): boolean {
-  const launch = value as Partial<LaunchRecord> | null;
-  return (
-    typeof launch?.launch === 'number' &&
-    Array.isArray(launch.steps) &&
-    typeof launch.actor === 'string' &&
-    typeof launch.runUrl === 'string' &&
-    typeof launch.at === 'string'
-  );
+function unreadable(where: string, what: string, issues: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): Problem {
+  const [issue] = issues;
+  const field = v.getDotPath(issue)?.slice(0, 100) ?? (issue.message === 'save' ? 'save' : '');
+  const why = field === '' ? '' : `: its field ${field} is missing, or has a value that no launch writes`;
+  return new Problem(`${where} is not ${what} that this version of the action can read${why}`);
 }
 
 const DIFFERENCES_SHOWN = 5;

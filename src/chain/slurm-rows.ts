@@ -1,3 +1,5 @@
+import { MOST_CELLS } from '../experiment/grid.ts';
+
 /** One row of squeue: an array, or those of its tasks that share a state. */
 export interface QueueRow {
   /** Id of the array. */
@@ -44,6 +46,7 @@ export function parseQueueRow(line: string): QueueRow | undefined {
   const [jobId, cells, state, reason, start, node, name, ...more] = line.split('|');
   if (jobId === undefined || cells === undefined || state === undefined || reason === undefined) return undefined;
   if (start === undefined || node === undefined || name === undefined || more.length > 0 || !isJobId(jobId)) return undefined;
+  if (!isState(state) || [reason, node, name].some(isTooLong)) return undefined;
   return { jobId, cells: parseTaskList(cells), state, reason, start: secondsOf(start), node, name };
 }
 
@@ -59,7 +62,8 @@ export function parseAccountingRow(line: string, users: ReadonlyMap<string, stri
   if (id === undefined || name === undefined || state === undefined || exit === undefined) return undefined;
   if (start === undefined || end === undefined || node === undefined || more.length > 0) return undefined;
   const [jobId = '', cells = ''] = id.split('_');
-  if (!isJobId(jobId)) return undefined;
+  if (!isJobId(jobId) || !isState(state.replace(/ by \d+$/, '')) || !/^(\d{1,9}:\d{1,9})?$/.test(exit) || [name, node].some(isTooLong))
+    return undefined;
   const by = /^CANCELLED by (\d+)$/.exec(state)?.[1];
   return {
     jobId,
@@ -79,23 +83,32 @@ export function isJobId(text: string): boolean {
   return /^[1-9]\d{0,14}$/.test(text);
 }
 
-/** Times come as seconds since 1970 (SLURM_TIME_FORMAT=%s); Slurm prints other words for times that it does not know. */
-function secondsOf(text: string): number | undefined {
-  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+/** A word such as RUNNING, which sacct may cut off with a +. A new version of Slurm may have others. */
+function isState(text: string): boolean {
+  return /^[A-Z][A-Z_]{0,40}\+?$/.test(text);
 }
 
-// Slurm itself allows at most 4,000,001 tasks in an array (slurm.conf(5), MaxArraySize).
-const MOST_TASKS = 4_000_001;
+// A list of nodes is the longest of the texts.
+function isTooLong(text: string): boolean {
+  return text.length > 20_000;
+}
+
+/** Times come as seconds since 1970 (SLURM_TIME_FORMAT=%s); Slurm prints other words for times that it does not know. */
+function secondsOf(text: string): number | undefined {
+  return /^[1-9]\d{0,10}$/.test(text) ? Number(text) : undefined;
+}
+
+// No grid has more cells, so a task with a higher number is not ours.
+const MOST_TASKS = MOST_CELLS;
 
 /** Task numbers of `3`, `0-7%4`, `1,5-6` or `0-10:2` (squeue(1), %K; sbatch(1), --array); other text has none. */
 export function parseTaskList(text: string): number[] {
-  return text
-    .replace(/%\d+$/, '')
-    .split(',')
-    .flatMap((part) => {
-      const [, from, to = from, stride = '1'] = /^(\d{1,7})(?:-(\d{1,7}))?(?::([1-9]\d{0,6}))?$/.exec(part.trim()) ?? [];
-      if (from === undefined) return [];
-      const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
-      return Array.from({ length: Math.min(Math.max(length, 0), MOST_TASKS) }, (_, index) => Number(from) + index * Number(stride));
-    });
+  const tasks: number[] = [];
+  for (const part of text.replace(/%\d+$/, '').split(',')) {
+    const [, from, to = from, stride = '1'] = /^(\d{1,7})(?:-(\d{1,7}))?(?::([1-9]\d{0,6}))?$/.exec(part.trim()) ?? [];
+    if (from === undefined) continue;
+    const last = Math.min(Number(to), MOST_TASKS - 1);
+    for (let task = Number(from); task <= last && tasks.length < MOST_TASKS; task += Number(stride)) tasks.push(task);
+  }
+  return tasks;
 }

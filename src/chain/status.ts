@@ -1,3 +1,4 @@
+import { greatest } from '../base/numbers.ts';
 import { secondsOfTime } from './cost.ts';
 import type { JournalLine, StartLine } from './journal.ts';
 import { logName } from './layout.ts';
@@ -104,10 +105,12 @@ export function statusOf(source: StatusSource): ChainStatus {
   const { jobs, tasksByCell } = tasksOf(source, numbers);
   const tasks = [...tasksByCell.values()].flat();
   const anyAlive = tasks.some(({ state }) => isAlive(state));
-  const cells = numbers.map((number) => cellStatus(source, number, tasksByCell.get(number) ?? [], anyAlive));
+  const cells = manifest.cells.map(({ cell, nSteps }) =>
+    cellStatus(source, cell, nSteps ?? undefined, tasksByCell.get(cell) ?? [], anyAlive),
+  );
   const underWay = tasks.filter(({ state }) => isUnderWay(state)).map(({ job }) => job.jobNumber);
   const [next] = tasks.filter(({ state }) => isAlive(state)).sort((a, b) => a.job.jobNumber - b.job.jobNumber);
-  const lastJob = Math.max(0, ...jobs.map((job) => job.jobNumber));
+  const lastJob = greatest(jobs.map((job) => job.jobNumber));
   const state = (): ChainStatus['state'] => {
     if (cells.length > 0 && cells.every((cell) => cell.complete)) return 'complete';
     if (underWay.length > 0) return 'running';
@@ -117,14 +120,26 @@ export function statusOf(source: StatusSource): ChainStatus {
   };
   return {
     state: state(),
-    running: underWay.length === 0 ? undefined : { first: Math.min(...underWay), last: Math.max(...underWay) },
+    running:
+      underWay.length === 0
+        ? undefined
+        : {
+            first: -greatest(
+              underWay.map((number) => -number),
+              Number.NEGATIVE_INFINITY,
+            ),
+            last: greatest(underWay),
+          },
     next: underWay.length > 0 || next === undefined ? undefined : { jobNumber: next.job.jobNumber, state: next.state },
     at: source.now,
     jobs,
     cells,
     lastJob,
-    wantedJobs: Math.max(lastJob, ...manifest.launches.flatMap((launch) => launch.steps)),
-    extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
+    wantedJobs: greatest(
+      manifest.launches.flatMap((launch) => launch.steps),
+      lastJob,
+    ),
+    extendBy: greatest(cells.map((cell) => cell.jobsShort ?? 0)),
   };
 }
 
@@ -159,9 +174,14 @@ function tasksOf(
 }
 
 /** @param anyAlive whether any task of the chain is still to come */
-function cellStatus(source: StatusSource, number: number, tasks: readonly CellTask[], anyAlive: boolean): CellStatus {
+function cellStatus(
+  source: StatusSource,
+  number: number,
+  nSteps: number | undefined,
+  tasks: readonly CellTask[],
+  anyAlive: boolean,
+): CellStatus {
   const { manifest, now } = source;
-  const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
   const onDisk = source.cells.get(number);
   const stepsDone = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
   const complete = onDisk?.completeFile === true || (nSteps !== undefined && stepsDone >= nSteps);

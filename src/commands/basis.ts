@@ -1,3 +1,4 @@
+import { greatest } from '../base/numbers.ts';
 import { count, some } from '../base/text.ts';
 import { gpuHours } from '../chain/cost.ts';
 import { experimentFiles } from '../chain/layout.ts';
@@ -10,7 +11,7 @@ import type { Report } from '../report/report.ts';
 /** What every report says about an experiment, whatever the command. */
 export function reportBasis(manifest: Manifest): Omit<Report, 'command' | 'state' | 'notes' | 'jobs' | 'commands' | 'submissions'> {
   const [first] = manifest.launches;
-  const jobCount = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+  const jobCount = greatest(manifest.launches.flatMap((launch) => launch.steps));
   return {
     id: manifest.id,
     name: manifest.name,

@@ -2,17 +2,19 @@ import { messageOf, Problem } from '../base/problem.ts';
 import type { ExperimentSummary } from '../chain/manifest.ts';
 import { connect } from '../cluster/connection.ts';
 import type { Login } from '../cluster/login.ts';
-import { type Listing, listExperiments, listSaved } from '../cluster/programs/survey.ts';
+import { type BadRecord, type Listing, listExperiments, listSaved } from '../cluster/programs/survey.ts';
 import { type Context, requireCredentials } from './context.ts';
 import type { Asked } from './request.ts';
 import { noClusters } from './site.ts';
-import { resolveTarget, type Target } from './target.ts';
+import { badRecordsOf, resolveTarget, type Target } from './target.ts';
 
 /** A cluster that has experiments a request is about. The login is open until the next one is asked for. */
 export interface ClusterMatch {
   readonly login: Login;
   readonly listing: Listing;
   readonly matches: readonly ExperimentSummary[];
+  /** Records that the request is about as far as one can tell, and that cannot be read. They do not affect the others. */
+  readonly bad: readonly BadRecord[];
 }
 
 // A status of everything that is live also shows chains that ended within this time.
@@ -50,7 +52,7 @@ export async function* matchingClusters(
       const match = await matchesOn(login, context, target, places);
       // Two names of one cluster may share a workdir. Each experiment is reached by the name that it was launched with.
       const here = match.matches.filter((one) => one.cluster === cluster.name || !site.clusters.has(one.cluster));
-      if (here.length > 0) {
+      if (here.length + match.bad.length > 0) {
         found = true;
         yield { ...match, matches: here };
       }
@@ -69,18 +71,21 @@ export async function* matchingClusters(
 
 async function matchesOn(login: Login, context: Context, target: Target, places: readonly string[]): Promise<ClusterMatch> {
   const listed = await listExperiments(login, RECENT_MINUTES);
-  const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [] };
+  const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [], bad: [] };
   // Several paths may lead to one record. The record under workdir comes before it.
   const byId = new Map([...saved.summaries, ...listed.summaries].map((summary) => [summary.id, summary]));
-  const listing = { ...listed, summaries: [...byId.values()] };
+  const badById = new Map([...saved.bad, ...listed.bad].map((record) => [record.id, record]));
+  const listing = { ...listed, summaries: [...byId.values()], bad: [...badById.values()].filter(({ id }) => !byId.has(id)) };
   // The user may have typed ~/ or $NAME/. Use what the cluster expanded it to.
   const expanded = target.kind === 'named' ? saved.places[places.indexOf(target.text)] : undefined;
-  const matches = await resolveTarget(
-    listing,
-    context.repo,
-    context.launcher.repository,
-    expanded === undefined ? target : { kind: 'named', text: expanded },
-    places.length > 0,
-  );
-  return { login, listing, matches };
+  const { repository } = context.launcher;
+  const meant: Target = expanded === undefined ? target : { kind: 'named', text: expanded };
+  const bad = badRecordsOf(listing, repository, meant);
+  try {
+    return { login, listing, bad, matches: await resolveTarget(listing, context.repo, repository, meant, places.length > 0) };
+  } catch (error) {
+    // Nothing else has this name. What is wrong with the one that has it says more.
+    if (bad.length > 0) return { login, listing, bad, matches: [] };
+    throw error;
+  }
 }

@@ -1,9 +1,10 @@
-import { auditExperiments } from '../audit/audit.ts';
+import { auditExperiments, auditOfBad } from '../audit/audit.ts';
 import type { AuditCost } from '../audit/program.ts';
 import type { Audit, AuditReport } from '../audit/report.ts';
 import { Problem } from '../base/problem.ts';
 import { some } from '../base/text.ts';
 import { experimentFiles } from '../chain/layout.ts';
+import type { BadRecord, Listing } from '../cluster/programs/survey.ts';
 import { findExperiment, isExperimentPath, loadExperiment, savePathsAt } from '../experiment/experiment.ts';
 import type { Report } from '../report/report.ts';
 import { cancel } from './cancel.ts';
@@ -74,7 +75,8 @@ async function launchPath(asked: Asked, context: Context, command: 'plan' | 'lau
 
 async function* statusOf(asked: Asked, context: Context): AsyncGenerator<Outcome> {
   const target = targetOf(asked, context.pullRequest?.number);
-  for await (const { login, listing, matches } of matchingClusters(context, asked, target)) {
+  for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target)) {
+    for (const { problem } of bad) yield { kind: 'problem', error: problem };
     const { reports, problems } = await status(login, listing, matches, context.hidden);
     for (const report of reports) yield { kind: 'chain', report };
     for (const problem of problems) yield { kind: 'problem', error: new Problem(problem) };
@@ -86,7 +88,9 @@ async function* cancelChains(asked: Asked, context: Context): AsyncGenerator<Out
   const target = targetOf(asked, pullRequest?.number);
   const wasClosed = pullRequest?.wasClosed === true;
   const { job, cell } = asked;
-  for await (const { login, listing, matches } of matchingClusters(context, asked, target, { mayBeNone: wasClosed })) {
+  for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target, { mayBeNone: wasClosed })) {
+    for (const one of bad) yield { kind: 'problem', error: notCancelled(one, listing) };
+    if (bad.length > 0 && matches.length === 0) continue;
     const queued = matches.filter(({ id }) => listing.queued.has(id));
     const isWholePullRequest = target.kind === 'pull-request' && job === undefined && cell === undefined;
     const near = { commit: context.commit, pullRequest: pullRequest?.number };
@@ -95,15 +99,29 @@ async function* cancelChains(asked: Asked, context: Context): AsyncGenerator<Out
       context.log.info(`cancelling ${summary.id}`);
       const by = `${launcher.actor || 'a schedule'} ${launcher.runUrl}`;
       const order = { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden };
-      yield { kind: 'chain', report: await cancel(login, order) };
+      try {
+        yield { kind: 'chain', report: await cancel(login, order) };
+      } catch (error) {
+        yield { kind: 'problem', error };
+      }
     }
   }
+}
+
+/** Without its record, nobody can tell whether a chain belongs to this repository. */
+function notCancelled({ id, problem }: BadRecord, { queued }: Listing): Problem {
+  if (!queued.has(id)) return problem;
+  return new Problem(
+    `${id} is in the queue and was not cancelled, because ${problem.message}. Cancel its jobs on the cluster with scancel`,
+  );
 }
 
 async function* extendChain(asked: Asked, context: Context): AsyncGenerator<Outcome> {
   const { pullRequest, commit, repo } = context;
   const target = targetOf(asked, pullRequest?.number);
-  for await (const { login, listing, matches } of matchingClusters(context, asked, target)) {
+  for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target)) {
+    for (const { problem } of bad) yield { kind: 'problem', error: problem };
+    if (bad.length > 0 && matches.length === 0) continue;
     const summary = pickOne(matches, listing, 'extend', { commit, pullRequest: pullRequest?.number });
     const experiment = await extendedExperiment(repo, login.cluster, summary, listing, extensionOf(asked.overrides));
     refuseBeyondLimits(context, experiment);
@@ -121,12 +139,13 @@ async function* audit(asked: Asked, context: Context): AsyncGenerator<Outcome> {
   const named = asked.target !== undefined && /^[/~$]/.test(asked.target) ? [asked.target] : [];
   const places = [...named, ...(await savePathsAt(repo, commit, config))];
   const reports: AuditReport[] = [];
-  for await (const { login, listing, matches } of matchingClusters(context, asked, target, { places })) {
+  for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target, { places })) {
     const targets = matches.map(({ id, save, codeName, checkpoints }) => ({
       ...{ id, saveDirectory: save, summary: { codeName, checkpoints } },
       experimentDirectory: experimentFiles(listing.workdir, id).directory,
     }));
-    reports.push(await auditExperiments(login, repo, targets, log.info));
+    if (targets.length > 0) reports.push(await auditExperiments(login, repo, targets, log.info));
+    reports.push(auditOfBad(bad.map(({ id, problem }) => ({ id, why: problem.message }))));
   }
   const audits = reports.flatMap((report) => report.audits);
   yield { kind: 'audit', report: { audits, cost: sumOf(reports.map(({ cost }) => cost)) } };

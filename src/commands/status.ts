@@ -41,11 +41,16 @@ export async function status(
 ): Promise<Statuses> {
   const seen = await survey(login, targets);
   const reports: Report[] = [];
+  const problems = [...seen.missing];
   for (const experiment of seen.experiments) {
-    const chain = chainStatus(experiment, seen, listing);
-    reports.push(reportOf(experiment.manifest, chain, await logsOf(login, experiment.manifest.id, chain, hidden)));
+    try {
+      const chain = chainStatus(experiment, seen, listing);
+      reports.push(reportOf(experiment.manifest, chain, await logsOf(login, experiment.manifest.id, chain, hidden)));
+    } catch (error) {
+      problems.push(`${experiment.manifest.id}: ${messageOf(error)}`);
+    }
   }
-  return { reports, problems: seen.missing };
+  return { reports, problems };
 }
 
 /** Adds the status to the report of a launch. If the look fails, the report stays and says so. */

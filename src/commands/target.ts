@@ -1,6 +1,6 @@
 import { Problem } from '../base/problem.ts';
 import type { ExperimentSummary } from '../chain/manifest.ts';
-import type { Listing } from '../cluster/programs/survey.ts';
+import type { BadRecord, Listing } from '../cluster/programs/survey.ts';
 import { commitsOf, ensureHistory, type Repo } from '../repo/git.ts';
 import type { Asked } from './request.ts';
 
@@ -56,6 +56,31 @@ export async function resolveTarget(
       throw new Problem(
         `no experiment of ${repository} on the cluster matches '${text.slice(0, 200)}'. Give an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`,
       );
+    }
+    default:
+      return target satisfies never;
+  }
+}
+
+/** The records of this repository that cannot be read and that a target means, as far as one can tell. */
+export function badRecordsOf(
+  listing: Pick<Listing, 'bad' | 'queued' | 'recent'>,
+  repository: string,
+  target: Target,
+): readonly BadRecord[] {
+  const ours = listing.bad.filter((record) => record.repository === undefined || record.repository === repository);
+  switch (target.kind) {
+    case 'live':
+      return ours.filter(({ id }) => listing.queued.has(id) || listing.recent.has(id));
+    case 'ids':
+      return ours.filter(({ id }) => target.ids.has(id));
+    case 'pull-request':
+      return ours.filter(
+        ({ id, pullRequests }) => pullRequests.includes(target.number) || (pullRequests.length === 0 && listing.queued.has(id)),
+      );
+    case 'named': {
+      const parts = target.text.trim().split(/[/?#]/);
+      return ours.filter(({ id }) => parts.some((part) => part === id || part.replace(/-\d+$/, '') === id));
     }
     default:
       return target satisfies never;

@@ -54,7 +54,11 @@ export async function* waitForChains(
     for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
       for (const summary of matches) {
         const order = { summary, workdir: listing.workdir, job: undefined, cell: undefined, by, hidden: context.hidden };
-        yield { kind: 'chain', report: await cancel(login, order) };
+        try {
+          yield { kind: 'chain', report: await cancel(login, order) };
+        } catch (error) {
+          yield { kind: 'problem', error };
+        }
       }
     }
   } else {

@@ -37,6 +37,11 @@ export function experimentId(name: string, commit: string, overridesHash = '', a
   return parts.join('-');
 }
 
+/** Can this be an EXPERIMENT_ID? Such a text is safe in a path, in a job name, in an address and in Markdown. */
+export function isExperimentId(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
+}
+
 /** The W&B run id of one cell. job.sh builds the same id in the job. */
 export function wandbRunId(id: string, cell: number): string {
   return `${id}-${cell}`;

@@ -2,6 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { posix } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
 import { messageOf, Problem } from '../base/problem.ts';
+import { isCommitId } from './commit-id.ts';
 
 /** A checkout of the repository on this machine. We read its git objects, never its work tree. */
 export interface Repo {
@@ -14,6 +15,16 @@ export interface Repo {
 
 interface GitOptions {
   readonly environment?: Readonly<Record<string, string>>;
+}
+
+// What follows is a revision or a path, whatever it begins with (gitcli(7)). git has it since 2.24, and `git rev-parse` since 2.30;
+// Ubuntu 22.04 has 2.34 and Debian 12 has 2.39. GitHub's runners have a newer one.
+const END_OF_OPTIONS = '--end-of-options';
+
+/** A whole commit id. @throws Problem for other text, which git may take for an option or an expression */
+function commitId(text: string): string {
+  if (isCommitId(text)) return text;
+  throw new Problem(`${JSON.stringify(text.slice(0, 100))} is not a whole commit id of 40 hex digits`);
 }
 
 /** Runs git. @returns stdout as bytes. @throws Problem with git's own message */
@@ -62,7 +73,7 @@ export function gitStream(repo: Repo, args: readonly string[]): Readable {
 
 async function hasCommit(repo: Repo, commit: string): Promise<boolean> {
   try {
-    await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
+    await git(repo, ['cat-file', '-e', END_OF_OPTIONS, `${commit}^{tree}`]);
     return true;
   } catch {
     return false;
@@ -72,7 +83,7 @@ async function hasCommit(repo: Repo, commit: string): Promise<boolean> {
 /**
  * Makes sure that the checkout has the commit. If it does not, only this commit is fetched.
  * @param refs to fetch in turn if the commit itself cannot be fetched, such as refs/pull/12/head
- * @throws Problem that says what to change in the workflow
+ * @throws Problem that says what to change in the workflow, and for text that is not a commit id
  */
 export async function ensureCommit(repo: Repo, commit: string, refs: readonly string[]): Promise<void> {
   try {
@@ -82,12 +93,12 @@ export async function ensureCommit(repo: Repo, commit: string, refs: readonly st
       `there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`,
     );
   }
-  if (await hasCommit(repo, commit)) return;
+  if (await hasCommit(repo, commitId(commit))) return;
   const environment = fetchEnvironment(repo);
   let why = '';
   for (const wanted of [commit, ...refs]) {
     try {
-      await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
+      await git(repo, ['fetch', '--no-tags', '--depth=1', END_OF_OPTIONS, 'origin', wanted], { environment });
       if (await hasCommit(repo, commit)) return;
     } catch (error) {
       why = messageOf(error);
@@ -171,7 +182,9 @@ export interface Holders {
 
 /** Finds what contains the commit, among the refs that ensureHistory fetched. */
 export async function holdersOf(repo: Repo, commit: string): Promise<Holders> {
-  const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
+  const refs = (await git(repo, ['for-each-ref', `--contains=${commitId(commit)}`, '--format=%(refname)', REMOTE_REFS]))
+    .toString()
+    .split('\n');
   const under = (kind: string) =>
     refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
   return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
@@ -189,18 +202,18 @@ export async function commitsOf(repo: Repo, name: string): Promise<ReadonlySet<s
     [`${REMOTE_REFS}/heads/${name}`, []],
   ] as const) {
     try {
-      await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
+      await git(repo, ['rev-parse', '--verify', '--quiet', END_OF_OPTIONS, `${ref}^{commit}`]);
     } catch {
       continue; // not this kind of ref
     }
-    return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
+    return new Set((await git(repo, ['rev-list', ...how, END_OF_OPTIONS, ref])).toString().trim().split('\n'));
   }
   return new Set();
 }
 
 /** The first line of the commit message. */
 export async function subjectOf(repo: Repo, commit: string): Promise<string> {
-  return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
+  return (await git(repo, ['log', '-1', '--format=%s', END_OF_OPTIONS, commitId(commit)])).toString().trim();
 }
 
 interface TreeEntry {
@@ -210,7 +223,7 @@ interface TreeEntry {
 
 /** Every entry of the commit's tree, submodules and links included. */
 export async function entriesAt(repo: Repo, commit: string): Promise<TreeEntry[]> {
-  const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
+  const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', END_OF_OPTIONS, commitId(commit)])).toString();
   return listing
     .split('\0')
     .filter((line) => line !== '')
@@ -237,18 +250,18 @@ export function repoPath(path: string): string {
  */
 export async function fileAt(repo: Repo, commit: string, path: string): Promise<string> {
   const normal = repoPath(path);
-  const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
+  const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', END_OF_OPTIONS, commitId(commit), '--', normal])).toString();
   const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
   if (entry === undefined) throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
   if (entry.startsWith('120000')) {
     throw new Problem(`${normal} is a symbolic link at commit ${commit.slice(0, 12)}; links are not followed, so name the file itself`);
   }
   if (!entry.startsWith('100')) throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}; name a file`);
-  return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
+  return (await git(repo, ['cat-file', 'blob', END_OF_OPTIONS, `${commitId(commit)}:${normal}`])).toString('utf8');
 }
 
 /** The text of a file at a commit; undefined if the path does not exist. @throws Problem if it is a link or a folder */
 export async function optionalFileAt(repo: Repo, commit: string, path: string): Promise<string | undefined> {
-  const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
+  const listing = await git(repo, ['ls-tree', '--full-tree', END_OF_OPTIONS, commitId(commit), '--', path]);
   return listing.length === 0 ? undefined : fileAt(repo, commit, path);
 }

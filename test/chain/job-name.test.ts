@@ -27,6 +27,12 @@ const OTHERS = [
   'x.l1-0.s1.c',
   'x.l1-0.s1.c01',
   'x.l1-0.s1.d2',
+  '-x.l1-0.s1',
+  '$(touch x).l1-0.s1',
+  'a b.l1-0.s1',
+  '<img>.l1-0.s1',
+  `${'x'.repeat(65)}.l1-0.s1`,
+  `x.l1-${'0'.repeat(33)}.s1`,
 ];
 
 test('a job name says where the job belongs, both ways', () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Problem } from '../../src/base/problem.ts';
 import type { ExperimentSummary } from '../../src/chain/manifest.ts';
 import type { Listing } from '../../src/cluster/programs/survey.ts';
-import { isSameExperiment, namedByRecord, pickOne, resolveTarget, targetOf } from '../../src/commands/target.ts';
+import { badRecordsOf, isSameExperiment, namedByRecord, pickOne, resolveTarget, targetOf } from '../../src/commands/target.ts';
 
 const A = '1a2b3c4d5e6f'.padEnd(40, 'a');
 const B = '9a2b3c4d5e6f'.padEnd(40, 'b');
@@ -17,7 +18,7 @@ function summary(id: string, more: Partial<ExperimentSummary> = {}): ExperimentS
 }
 const ids = (found: readonly ExperimentSummary[]) => found.map(({ id }) => id);
 const listing = (summaries: ExperimentSummary[], queued: string[] = [], recent: string[] = []): Listing => ({
-  ...{ workdir: '/w', summaries, queued: new Set(queued), recent: new Set(recent), queue: [], now: 0 },
+  ...{ workdir: '/w', summaries, bad: [], queued: new Set(queued), recent: new Set(recent), queue: [], now: 0 },
 });
 const NO_REPO = { directory: '/nonexistent', token: '' };
 
@@ -99,4 +100,22 @@ test('attempts are the same experiment', () => {
   assert.ok(isSameExperiment(summary('a'), summary('a-a2', { attempt: 2 })));
   for (const other of [{ commit: B }, { name: 'x' }, { overrides: ['lr=1'] }])
     assert.ok(!isSameExperiment(summary('a'), summary('b', other)));
+});
+
+test('a record that cannot be read is reported to those whom it concerns', () => {
+  const bad = (id: string, repository: string | undefined, pullRequests: unknown[] = []) => ({
+    id,
+    repository,
+    pullRequests,
+    problem: new Problem('x'),
+  });
+  const records = [bad('a', 'lab/nano', [7]), bad('b', undefined), bad('c', 'other/repo', [7]), bad('d', 'lab/nano', ['7', { x: 1 }])];
+  const of = (target: Parameters<typeof badRecordsOf>[2], queued: string[] = []) =>
+    ids(badRecordsOf({ bad: records, queued: new Set(queued), recent: new Set(['d']) }, 'lab/nano', target) as never);
+  assert.deepEqual(of({ kind: 'pull-request', number: 7 }), ['a']);
+  assert.deepEqual(of({ kind: 'pull-request', number: 7 }, ['b', 'c']), ['a', 'b'], 'jobs of an unreadable record are in the queue');
+  assert.deepEqual(of({ kind: 'live' }, ['a', 'c']), ['a', 'd']);
+  assert.deepEqual(of({ kind: 'ids', ids: new Set(['b', 'c']) }), ['b']);
+  assert.deepEqual(of({ kind: 'named', text: '/ckpt/d/0/step_1' }), ['d']);
+  assert.deepEqual(of({ kind: 'named', text: 'smoke' }), []);
 });

@@ -179,7 +179,10 @@ test('an encrypted key without and with the wrong passphrase', async () => {
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'swordfish', '-f', join(directory, 'key')]);
   const key = readFileSync(join(directory, 'key'), 'utf8');
   assert.match(await clusterRefusal({}, { 'ssh-key': key }), /is encrypted and there is no ssh-passphrase/);
-  assert.match(await clusterRefusal({}, { 'ssh-key': key, 'ssh-passphrase': 'halibut' }), /the ssh-passphrase does not decrypt the ssh-key/);
+  assert.match(
+    await clusterRefusal({}, { 'ssh-key': key, 'ssh-passphrase': 'halibut' }),
+    /the ssh-passphrase does not decrypt the ssh-key/,
+  );
 });
 
 test('an unknown host key is shown with its fingerprint and the line to add', async () => {
@@ -228,10 +231,7 @@ test('a full disk under workdir', async () => {
 });
 
 test('a workdir that cannot be written', async () => {
-  assert.match(
-    await clusterRefusal({ clusterFields: { workdir: '/proc/chain' } }),
-    /chain\d+ cannot write to \/proc\/chain\/code on /,
-  );
+  assert.match(await clusterRefusal({ clusterFields: { workdir: '/proc/chain' } }), /chain\d+ cannot write to \/proc\/chain\/code on /);
 });
 
 test('an upload nobody takes ends the run, however large it is', async () => {

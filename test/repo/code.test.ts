@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { codeOf } from '../../src/repo/code.ts';
-import { ensureCommit, fetchBranch, fileAt, repoPath, git as runGit } from '../../src/repo/git.ts';
+import { ensureCommit, entriesAt, fetchBranch, fileAt, holdersOf, repoPath, git as runGit, subjectOf } from '../../src/repo/git.ts';
 import { ROOT } from '../support/action.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-code-'));
@@ -143,4 +143,32 @@ test('git and its helpers see no input of the action', async () => {
   } finally {
     delete process.env['INPUT_SSH-KEY'];
   }
+});
+
+test('git never takes text from a record for an option or an expression', async () => {
+  const clone = { directory: join(directory, 'clone'), token: '' };
+  execFileSync('git', ['clone', '--quiet', repo.directory, clone.directory], { stdio: 'ignore' });
+  const pwned = join(directory, 'pwned');
+  for (const text of [
+    `--upload-pack=touch ${pwned}; git-upload-pack`,
+    `--output=${pwned}`,
+    'HEAD',
+    'main',
+    `${commit}^{tree}`,
+    '--all',
+    '',
+  ]) {
+    for (const act of [
+      () => ensureCommit(clone, text, []),
+      () => fileAt(clone, text, 'a'),
+      () => entriesAt(clone, text),
+      () => subjectOf(clone, text),
+      () => holdersOf(clone, text),
+    ]) {
+      await assert.rejects(act(), /^Problem: ".*" is not a whole commit id of 40 hex digits/);
+    }
+  }
+  // A ref of a pull request comes from a number in the record, and is an operand whatever it begins with.
+  await assert.rejects(ensureCommit(clone, '9'.repeat(40), [`--upload-pack=touch ${pwned}; git-upload-pack`]), /lacks commit 9999/);
+  assert.ok(!existsSync(pwned));
 });

@@ -1,6 +1,7 @@
 import { messageOf, Problem } from '../../base/problem.ts';
 import { parseJobName } from '../../chain/job-name.ts';
-import { type JournalLine, parseJournal } from '../../chain/journal.ts';
+import { type JournalLine, parseJournal, parseObject } from '../../chain/journal.ts';
+import { ownerOfRecord } from '../../chain/layout.ts';
 import { type LedgerLine, parseLedger } from '../../chain/ledger.ts';
 import { type ExperimentSummary, type Manifest, parseManifest, parseSummary } from '../../chain/manifest.ts';
 import {
@@ -46,6 +47,8 @@ export interface Listing {
   /** Expanded. */
   readonly workdir: string;
   readonly summaries: readonly ExperimentSummary[];
+  /** Records that cannot be read. */
+  readonly bad: readonly BadRecord[];
   /** Ids of the experiments with jobs in the queue. */
   readonly queued: ReadonlySet<string>;
   /** Ids of the experiments whose logs changed lately. */
@@ -66,7 +69,7 @@ export async function listExperiments(login: Login, minutes: number): Promise<Li
   const rows = answers.all('queue').flatMap(({ row }) => parseQueueRow(row) ?? []);
   return {
     workdir: answers.one('workdir').path,
-    summaries: summariesOf(answers),
+    ...summariesOf(answers, login.cluster.name),
     queued: new Set(rows.flatMap((row) => parseJobName(row.name)?.experimentId ?? [])),
     recent: new Set(answers.all('recent').map(({ id }) => id)),
     queue: answers.has('queue-silent') ? undefined : rows,
@@ -74,8 +77,37 @@ export async function listExperiments(login: Login, minutes: number): Promise<Li
   };
 }
 
-function summariesOf(answers: Answers<typeof ANSWERS>): ExperimentSummary[] {
-  return answers.all('summary').flatMap(({ text }) => parseSummary(text) ?? []);
+/** A record that is not as any launch writes it. */
+export interface BadRecord {
+  /** Name of the experiment's directory. */
+  readonly id: string;
+  /** What is wrong with it, and where it is. */
+  readonly problem: Problem;
+  /** What it says about where it belongs, as far as it says anything. Good only for deciding whom to tell. */
+  readonly repository: string | undefined;
+  readonly pullRequests: readonly unknown[];
+}
+
+function summariesOf(answers: Answers<typeof ANSWERS>, clusterName: string): Pick<Listing, 'summaries' | 'bad'> {
+  const summaries: ExperimentSummary[] = [];
+  const bad: BadRecord[] = [];
+  for (const { file, text } of answers.all('summary')) {
+    const id = ownerOfRecord(file);
+    try {
+      const summary = parseSummary(text, `${file} on ${clusterName}`);
+      if (summary.id !== id) throw new Problem(`${file} on ${clusterName} belongs to ${summary.id}, not to ${id}`);
+      summaries.push(summary);
+    } catch (error) {
+      const { repository, pullRequests } = parseObject(text);
+      bad.push({
+        id,
+        problem: error instanceof Problem ? error : new Problem(messageOf(error)),
+        repository: typeof repository === 'string' ? repository : undefined,
+        pullRequests: Array.isArray(pullRequests) ? pullRequests : [],
+      });
+    }
+  }
+  return { summaries, bad };
 }
 
 /** Experiments by the records beside their checkpoints, which outlive a workdir that was purged. */
@@ -83,6 +115,7 @@ export interface SavedExperiments {
   /** The paths that were asked for, expanded, in the same order; '' for one that cannot be expanded. */
   readonly places: readonly string[];
   readonly summaries: readonly ExperimentSummary[];
+  readonly bad: readonly BadRecord[];
 }
 
 /** @param paths each is a save.path, or something inside one; may start with ~/ or $NAME/ */
@@ -92,7 +125,7 @@ export async function listSaved(login: Login, paths: readonly string[]): Promise
     calls: [call('list_saved', ...paths)],
     deadlineSeconds: 300,
   });
-  return { places: answers.all('place').map(({ path }) => path), summaries: summariesOf(answers) };
+  return { places: answers.all('place').map(({ path }) => path), ...summariesOf(answers, login.cluster.name) };
 }
 
 /** Everything on the cluster about one experiment. */
@@ -157,12 +190,14 @@ function byExperiment(answers: Answers<typeof ANSWERS>, targets: readonly Survey
   }
   for (const { id, line } of answers.all('ledger')) found.get(id)?.ledger.push(line);
   for (const { id, cell, line } of answers.all('journal')) {
+    if (!isCellNumber(cell)) continue;
     const journals = found.get(id)?.journals;
     const lines = journals?.get(Number(cell)) ?? [];
     lines.push(line);
     journals?.set(Number(cell), lines);
   }
   for (const { id, cell, newest, newestStep, savedAt, completeFile } of answers.all('cell')) {
+    if (!isCellNumber(cell)) continue;
     found.get(id)?.cells.set(Number(cell), {
       newest: newest || undefined,
       newestStep: newestStep === '' ? undefined : Number(newestStep),
@@ -173,12 +208,18 @@ function byExperiment(answers: Answers<typeof ANSWERS>, targets: readonly Survey
   return [...found.values()];
 }
 
+/** The name of a journal may be anything. */
+function isCellNumber(text: string): boolean {
+  return /^(0|[1-9]\d{0,6})$/.test(text);
+}
+
 function surveyedOf({ id, manifest, ledger, journals, cells }: ExperimentAnswers, clusterName: string): Surveyed {
   if (manifest === undefined) throw new Problem(`there is no manifest of ${id} on ${clusterName}`);
-  const parsed = parseManifest(manifest.text, `${manifest.file} on ${clusterName}`);
-  if (parsed.id !== id) throw new Problem(`${manifest.file} on ${clusterName} is the manifest of ${parsed.id}, not of ${id}`);
+  const where = `${manifest.file} on ${clusterName}`;
+  const found = parseManifest(manifest.text, where);
+  if (found.id !== id) throw new Problem(`${where} belongs to ${found.id}, not to ${id}`);
   return {
-    manifest: parsed,
+    manifest: found,
     ledger: parseLedger(ledger),
     journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
     cells,
