@@ -146,7 +146,7 @@ function auditOf(
   const accounts = accountsOf(facts, manifest, cluster.taskEnds);
   const ledger = facts.ledger === undefined ? undefined : parseLedger(facts.ledger);
   const { changed, missing, notes } = combine([
-    findings({ changed: copies.changed }),
+    findings({ changed: [...facts.distrusted, ...copies.changed] }),
     presence(target, facts, savedRecords(saveDirectory).manifest),
     ...(confrontation === undefined ? [] : [confrontation]),
     ...(manifest === undefined ? [] : [compareSummaries(facts, manifest), placesThen(target, facts, manifest)]),

@@ -25,6 +25,7 @@ const ANSWERS = {
   'copy-added': ['index', 'count', 'names…'],
   'copy-missing': ['index', 'dir'],
   'copy-unknown': ['index', 'dir'],
+  distrusted: ['index', 'what'],
   'task-end': ['taskId', 'seconds'],
   cost: ['files', 'bytes', 'nanoseconds'],
 } as const satisfies AnswerTable;
@@ -98,6 +99,8 @@ export interface AuditFacts {
   readonly journals: ReadonlyMap<number, { readonly lines: readonly string[]; readonly cut: boolean }>;
   /** Cells whose journal exists and may not be read. */
   readonly unreadable: ReadonlySet<number>;
+  /** Records that are links or belong to somebody else, and were not read; one line each. */
+  readonly distrusted: readonly string[];
   /** Checksum of the journal's last line when the last task released the cell. */
   readonly releasedChecksums: ReadonlyMap<number, string>;
   /** Rows for checkpointsOf. */
@@ -176,6 +179,7 @@ function groupAnswers(answers: Answers<typeof ANSWERS>) {
     added: by(answers.all('copy-added')),
     missing: by(answers.all('copy-missing')),
     unknown: by(answers.all('copy-unknown')),
+    distrusted: by(answers.all('distrusted')),
   };
 }
 
@@ -193,6 +197,7 @@ function experimentFacts(grouped: ReturnType<typeof groupAnswers>, index: string
       journals.filter(({ end }) => end !== 'unreadable').map(({ cell, end, lines }) => [Number(cell), { lines, cut: end === 'half' }]),
     ),
     unreadable: new Set(journals.filter(({ end }) => end === 'unreadable').map(({ cell }) => Number(cell))),
+    distrusted: (grouped.distrusted.get(index) ?? []).map(({ what }) => what),
     releasedChecksums: new Map(
       (grouped.released.get(index) ?? []).flatMap(({ pairs }) =>
         pairs.map((pair) => [Number(pair.split(' ')[0]), pair.split(' ')[1] ?? ''] as const),

@@ -5,6 +5,7 @@ const read = (url: URL) => readFileSync(url, 'utf8');
 
 /** The shell code that runs on the cluster, by file name. */
 export const RUNTIME = {
+  trust: read(new URL('../runtime/trust.sh', import.meta.url)),
   frame: read(new URL('../runtime/frame.sh', import.meta.url)),
   lock: read(new URL('../runtime/lock.sh', import.meta.url)),
   probe: read(new URL('../runtime/probe.sh', import.meta.url)),

@@ -64,6 +64,8 @@ export async function runProgram<Table extends AnswerTable>(
     [
       `MARK=${quote(marker)}`,
       login.cluster.prelude,
+      `CHAIN_SHARE=${login.cluster.share ?? ''}`,
+      RUNTIME.trust,
       RUNTIME.frame,
       ...program.parts.map((part) => RUNTIME[part]),
       ...run.calls.map((one) => `${one} || exit`),

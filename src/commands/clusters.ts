@@ -71,7 +71,8 @@ export async function* matchingClusters(
 
 async function matchesOn(login: Login, context: Context, target: Target, places: readonly string[]): Promise<ClusterMatch> {
   const listed = await listExperiments(login, RECENT_MINUTES);
-  const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [], bad: [] };
+  const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [], bad: [], distrusted: [] };
+  for (const what of [...listed.distrusted, ...saved.distrusted]) context.log.info(`ignored on ${login.cluster.name}: ${what}`);
   // Several paths may lead to one record. The record under workdir comes before it.
   const byId = new Map([...saved.summaries, ...listed.summaries].map((summary) => [summary.id, summary]));
   const badById = new Map([...saved.bad, ...listed.bad].map((record) => [record.id, record]));

@@ -54,6 +54,7 @@ function notesOnLook(context: Context, { cluster }: Experiment, code: Code, seen
     return [`Planned without asking a cluster: ${cluster === undefined ? noClusters(context).message : 'there is no ssh-key'}.`];
   }
   return [
+    ...seen.notes,
     `sbatch --test-only on ${cluster?.name}: ${seen.testOnly.message}`,
     `The code (${code.files} files, ${megabytes(code.bytes)}) is ${seen.codeStaged ? 'already' : 'not yet'} on the cluster.`,
   ];

@@ -5,7 +5,7 @@ import { fetchBranch, optionalFileAt, type Repo } from '../repo/git.ts';
 import { parseSource, rootOf } from './document.ts';
 import { findKey, type Layer, type Read, readLayers, unknownKey } from './reader.ts';
 import { SETTING_KEYS } from './settings.ts';
-import { camelKeys, clusterPath, command, list, mapping, must, section, whole, word } from './values.ts';
+import { camelKeys, clusterPath, command, list, mapping, must, oneOf, section, whole, word } from './values.ts';
 
 /** The file that all experiments of a repository share. */
 export const REPO_CONFIG = '.github/slurm-chain.yml';
@@ -55,6 +55,12 @@ const cluster = v.pipe(
       v.optional(proxyJump),
       v.description(
         "Hosts to connect through, in order, as in OpenSSH's ProxyJump: `user@host:port`, with commas between several. The user defaults to that of the cluster, the port to 22.",
+      ),
+    ),
+    share: v.pipe(
+      v.optional(oneOf('group')),
+      v.description(
+        'Who else may read the code, configs, logs and records under `workdir` and beside the checkpoints. Without this key, only the account. `group`: the group of the account too. Nobody else may ever write there, and secrets are always private.',
       ),
     ),
     prelude: v.pipe(

@@ -17,6 +17,7 @@
 #   accounting-silent MESSAGE    sacct did not answer
 #   user UID NAME                a user who cancelled a job
 #   log FILE TEXT                the end of a log
+#   distrusted ID WHAT           a record that is a link or belongs to somebody else, and was not read; ID is empty in a listing
 #
 #   list_experiments WORKDIR MINUTES QUEUE_FORMAT   a summary of each experiment, and the queue; one call of squeue
 #   list_saved PATH…                              experiments by the records beside their checkpoints; a PATH is a save.path or
@@ -55,19 +56,20 @@ list_experiments() {
 
 # summaries: answers with the summary of each experiment whose manifest's path comes on stdin.
 summaries() {
-    local file line
+    local file line files=()
+    while IFS= read -r -d '' file; do
+        are_ours "$file" "${file%/*}/summary.json" || { answer distrusted '' "$DISTRUST"; continue; }
+        # An experiment of an older version has no summary.
+        if [ -s "${file%/*}/summary.json" ]; then file=${file%/*}/summary.json; fi
+        files+=("$file")
+    done
+    [ ${#files[@]} -gt 0 ] || return 0
     while IFS= read -r line; do
         case $line in
             /*) file=$line ;;
             *) answer summary "$file" "$line" ;;
         esac
-    done < <(
-        while IFS= read -r -d '' file; do
-            # An experiment of an older version has no summary.
-            if [ -s "${file%/*}/summary.json" ]; then file=${file%/*}/summary.json; fi
-            printf '%s\0' "$file"
-        done | xargs -0 -r sed -s -n '1{F;p}'
-    )
+    done < <(printf '%s\0' "${files[@]}" | xargs -0 -r sed -s -n '1{F;p}')
 }
 
 list_saved() {
@@ -81,9 +83,9 @@ list_saved() {
         up=$path
         while [ "$up" != / ] && { save_layout "$up"; [ ! -e "$SAVED_MANIFEST" ]; }; do up=$(dirname "$up"); done
         if [ "$up" != / ]; then
-            printf '%s\0' "$SAVED_MANIFEST" | summaries
+            summaries < <(printf '%s\0' "$SAVED_MANIFEST")
         elif [ -d "$path" ]; then
-            find "$path" -mindepth 3 -maxdepth 3 -path '*/.chain/manifest.json' -print0 | summaries
+            summaries < <(find "$path" -mindepth 3 -maxdepth 3 -path '*/.chain/manifest.json' -print0)
         fi
     done
 }
@@ -95,23 +97,30 @@ look_at() {
     save_layout "$2"
     shift 2
     for file in "$MANIFEST" "$SAVED_MANIFEST"; do
-        [ -s "$file" ] || continue
+        if ! is_trusted "$id" "$file" || [ ! -s "$file" ]; then continue; fi
         answer manifest "$id" "$file" "$(<"$file")"
         break
     done
-    if [ -s "$LEDGER" ]; then
+    if is_trusted "$id" "$LEDGER"; then
         while IFS= read -r line; do
             answer ledger "$id" "$line"
             if [[ $line =~ ^\{\"event\":\"submitted\",.*\"job\":\"([0-9]+)\" ]]; then JOBS+=("${BASH_REMATCH[1]}"); fi
         done <"$LEDGER"
     fi
     for file in "$RECORDS"/*.jsonl; do
-        [ -e "$file" ] || continue
+        is_trusted "$id" "$file" || continue
         cell=${file##*/}
         cell=${cell%.jsonl}
         while IFS= read -r line; do answer journal "$id" "$cell" "$line"; done <"$file"
         cell_of "$id" "$cell" "$@"
     done
+}
+
+# is_trusted ID FILE: succeeds if the file is ours. Answers if it is somebody else's.
+is_trusted() {
+    is_ours "$2" && return
+    [ -z "$DISTRUST" ] || answer distrusted "$1" "$DISTRUST"
+    return 1
 }
 
 # cell_of ID CELL NAME=VALUE…: how far a cell is. A subshell, because it sets options and variables of checkpoints.sh.
@@ -147,16 +156,25 @@ ask_accounting() {
 }
 
 tail_logs() {
-    local bytes=$2 file text values=() value
+    local bytes=$2 file text values=() value foreign=''
     experiment_layout "$WORKDIR" "$1"
     shift 2
-    if [ -r "$SECRETS" ]; then
+    if ! is_ours "$SECRETS"; then
+        # Without the secrets, nothing can be removed from the logs.
+        foreign=$DISTRUST
+    elif [ -r "$SECRETS" ]; then
         while IFS= read -r -d '' value; do
             value=${value#* }
             [ ${#value} -lt 4 ] || values+=("$value")
         done < <(secret_lines "$SECRETS")
     fi
     for file; do
+        case $file in */*) continue ;; esac
+        is_ours "$LOGS/$file"
+        if [ -n "$foreign$DISTRUST" ]; then
+            answer log "$file" "This log is not shown: ${foreign:-$DISTRUST}."
+            continue
+        fi
         [ -r "$LOGS/$file" ] || continue
         # More than is shown, so that a secret that starts before the shown part is found whole.
         text=$(tail -c $((bytes + 20000)) "$LOGS/$file" | tr -d '\000')

@@ -22,7 +22,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 function facts(more: Partial<AuditFacts> = {}): AuditFacts {
   return {
     ...{ savePresent: true, directoryPresent: true, manifests: [], summaries: [], ledger: [], journals: new Map(), unreadable: new Set() },
-    ...{ releasedChecksums: new Map(), checkpoints: [], files: new Map(), copy: { kind: 'not-examined' } },
+    ...{ releasedChecksums: new Map(), checkpoints: [], files: new Map(), copy: { kind: 'not-examined' }, distrusted: [] },
     ...more,
   };
 }

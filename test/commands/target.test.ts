@@ -18,7 +18,7 @@ function summary(id: string, more: Partial<ExperimentSummary> = {}): ExperimentS
 }
 const ids = (found: readonly ExperimentSummary[]) => found.map(({ id }) => id);
 const listing = (summaries: ExperimentSummary[], queued: string[] = [], recent: string[] = []): Listing => ({
-  ...{ workdir: '/w', summaries, bad: [], queued: new Set(queued), recent: new Set(recent), queue: [], now: 0 },
+  ...{ workdir: '/w', summaries, bad: [], queued: new Set(queued), recent: new Set(recent), queue: [], now: 0, distrusted: [] },
 });
 const NO_REPO = { directory: '/nonexistent', token: '' };
 

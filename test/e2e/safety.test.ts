@@ -154,7 +154,7 @@ test('staged code that lost a file is sent again before anything runs from it', 
 
 test('where hard links across folders are refused the experiment gets a copy', async () => {
   const elsewhere = execFileSync('mktemp', ['-d'], { encoding: 'utf8' }).trim();
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'tmpfs', elsewhere]);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `mode=700,uid=${asUser(cluster, 'id -u')}`, 'tmpfs', elsewhere]);
   try {
     const lab = await newLab('nolinks');
     asUser(cluster, `mkdir -p ${lab.workdir} && ln -sfn ${elsewhere} ${lab.workdir}/code`);

@@ -5,6 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -58,6 +59,7 @@ function cell(run: string, { steps = '100', complete = '', offset = 1, prefix = 
     join(directory, 'exp/task.env'),
     `SAVE_PATH='${directory}/save'\nSAVE_PREFIX='${prefix}'\nSAVE_OFFSET=${offset}\nSAVE_COMPLETE='${complete}'\nN_STEPS=(${`'${steps}' `.repeat(cells)})\n`,
   );
+  writeFileSync(join(directory, 'exp/manifest.json'), '{"version":1,"id":"exp"}\n');
   writeFileSync(join(directory, 'exp/run.sh'), `trap : USR1 USR2 TERM\n${run}\n`);
   const squeue = (text: string) => {
     writeFileSync(join(bin, 'squeue'), `#!/bin/bash\n${text}\n`);
@@ -543,7 +545,8 @@ test('a holder that was overtaken leaves the records to its successor', () => {
 test('a taker that was slow to look does not take a number that came and went meanwhile', () => {
   const directory = mkdtempSync(join(root, 'lock-'));
   const script = `
-. "$1"
+. "$1/trust.sh"
+. "$1/lock.sh"
 path=$2/l
 lock_is_stale() { return 0; }
 lock_try "$path" first
@@ -553,7 +556,7 @@ lock_is_stale() {
     local n; for n in 2 3 4; do (lock_try "$path" "other $n" && lock_release); done
 }
 lock_try "$path" slow; echo "slow: $?"`;
-  const { stdout } = spawnSync('bash', ['-c', script, '-', join(ROOT, 'src/runtime/lock.sh'), directory], { encoding: 'utf8' });
+  const { stdout } = spawnSync('bash', ['-c', script, '-', join(ROOT, 'src/runtime'), directory], { encoding: 'utf8' });
   assert.equal(stdout, 'slow: 1\n');
 });
 
@@ -597,4 +600,67 @@ test('a variable that the account exports under a name that job.sh uses reaches 
   const one = cell('echo "CELL=$CELL DIR=$DIR LOGS=$LOGS TASK=$TASK name=$name CHECKPOINT_DIR=$CHECKPOINT_DIR"');
   const { log } = one.task(1, { CELL: 'mine', DIR: '/data', LOGS: 'l o g s', TASK: 'classify', name: "it's", CHECKPOINT_DIR: '/theirs' });
   assert.match(log, new RegExp(`^CELL=mine DIR=/data LOGS=l o g s TASK=classify name=it's CHECKPOINT_DIR=${one.checkpoints}$`, 'm'));
+});
+
+test('our files are private whatever the umask is, and the run has the umask of the account', () => {
+  for (const [environment, mode] of [
+    [{ CHAIN_UMASK: '0002', CHAIN_SHARE: '' }, '600'],
+    [{ CHAIN_UMASK: '0002', CHAIN_SHARE: 'group' }, '640'],
+    [{ CHAIN_UMASK: '$(touch x)', CHAIN_SHARE: '' }, '600'],
+  ] as const) {
+    const one = cell('umask; touch "$CHECKPOINT_DIR/made"');
+    const stat = (path: string) => spawnSync('stat', ['-c', '%a', path], { encoding: 'utf8' }).stdout.trim();
+    chmodSync(one.checkpoints, 0o777);
+    const { log, status } = one.task(1, environment);
+    assert.equal(status, 0, log);
+    assert.equal(stat(join(one.chain, '0.jsonl')), mode);
+    assert.equal(stat(one.checkpoints), '755', 'nobody else may write beside the checkpoints');
+    if (environment.CHAIN_UMASK !== '0002') continue;
+    assert.match(log, /^0002$/m);
+    assert.equal(stat(join(one.checkpoints, 'made')), '664');
+  }
+});
+
+test('a task opens nothing that is a link or belongs to somebody else, and resumes from nothing that the account did not make', () => {
+  const elsewhere = mkdtempSync(join(root, 'elsewhere-'));
+  writeFileSync(join(elsewhere, 'file'), 'SAVE_PATH=/nowhere\n');
+  const link = (target: string) => (path: string) => {
+    rmSync(path, { recursive: true, force: true });
+    symlinkSync(join(elsewhere, target), path);
+  };
+  const foreign = (path: string) => {
+    mkdirSync(path, { recursive: true });
+    chownSync(path, 65534, 65534);
+  };
+  const cases: readonly [string, (path: string) => void, RegExp][] = [
+    ['save/exp', link(''), /save\/exp is a link/],
+    ['save/exp/0', link(''), /exp\/0 is a link/],
+    ['save/exp/.chain', link(''), /\.chain is a link/],
+    ['save/exp/.chain/0.jsonl', link('file'), /0\.jsonl is a link/],
+    ['exp/run.sh', link('file'), /run\.sh is a link/],
+    ['exp/task.env', link('file'), /task\.env is a link/],
+    ['exp/secrets.env', link('file'), /secrets\.env is a link/],
+    ['exp/manifest.json', (path) => writeFileSync(path, '{"id":"another"}'), /has checkpoints and no manifest of exp/],
+    ['save/exp/.chain/manifest.json', (path) => writeFileSync(path, '{"id":"another"}'), /has checkpoints and no manifest of exp/],
+    ...(isRoot === false
+      ? ([
+          ['save/exp', foreign, /save\/exp belongs to nobody and not to root/],
+          ['save/exp/0', foreign, /exp\/0 belongs to nobody/],
+          ['save/exp/0/step_10', foreign, /step_10 belongs to nobody/],
+          ['save/exp/.chain/0.lock.999', foreign, /0\.lock\.999 belongs to nobody/],
+        ] as [string, (path: string) => void, RegExp][])
+      : []),
+  ];
+  for (const [path, plant, words] of cases) {
+    const one = cell('echo it ran');
+    one.save('step_10');
+    mkdirSync(one.chain);
+    plant(join(one.checkpoints, '../../..', path));
+    const { status, log } = one.task(2);
+    assert.match(log, words);
+    assert.ok(status === 77 || status === 73, `${path}: ${status}`);
+    assert.doesNotMatch(log, /it ran|resuming/);
+    assert.deepEqual(readdirSync(elsewhere), ['file'], path);
+    assert.equal(readFileSync(join(elsewhere, 'file'), 'utf8'), 'SAVE_PATH=/nowhere\n', path);
+  }
 });

@@ -63,6 +63,7 @@ function chainOf(name: string): Chain {
   };
   write(join(directory, 'job.sh'), JOB_SCRIPT);
   write(join(directory, 'secrets.env'), '');
+  write(join(directory, 'manifest.json'), JSON.stringify({ id: experiment.id }));
   for (const file of filesOf(experiment, savePath)) write(join(directory, file.path), file.content);
   cpSync(join(EXAMPLE, 'train.py'), join(directory, 'code/train.py'));
   const bin = join(workdir, 'bin');

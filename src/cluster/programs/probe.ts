@@ -14,6 +14,7 @@ import { call, FRAME_ANSWERS, type Program, runChecked } from '../shell.ts';
 const ANSWERS = {
   ...FRAME_ANSWERS,
   paths: ['workdir', 'savePath'],
+  note: ['text'],
   slurm: ['version'],
   limits: ['maxArraySize', 'maxJobCount'],
   'sbatch-variable': ['name'],
@@ -33,6 +34,8 @@ export const PROBE: Program<typeof ANSWERS> = { parts: ['layout', 'job-name', 'q
 /** What the cluster says before anything is sent. */
 export interface Probe {
   readonly places: Places;
+  /** What a person should know about the directories. */
+  readonly notes: readonly string[];
   /** `slurm 22.05.8` */
   readonly slurm: string;
   /** Names of the SBATCH_* variables that the account sets. */
@@ -75,6 +78,7 @@ export async function probe(login: Login, experiment: Experiment, code: Code): P
   const ledger = answers.all('ledger').map(({ line }) => line);
   return {
     places: { workdir, savePath },
+    notes: answers.all('note').map(({ text }) => text),
     slurm: answers.one('slurm').version,
     sbatchVariables: answers.all('sbatch-variable').map(({ name }) => name),
     testOnly: { accepted: testOnly.outcome === 'accepted', message: sbatchMessage(testOnly.message) },

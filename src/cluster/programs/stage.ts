@@ -13,6 +13,7 @@ import { call, FRAME_ANSWERS, type Program, runChecked } from '../shell.ts';
 /** The batch script of every job. */
 export const JOB_SCRIPT = [
   '#!/bin/bash\n',
+  RUNTIME.trust,
   RUNTIME.lock,
   RUNTIME.layout,
   RUNTIME['job-name'],

@@ -35,6 +35,7 @@ const ANSWERS = {
   'accounting-silent': ['message'],
   user: ['uid', 'name'],
   log: ['file', 'text'],
+  distrusted: ['id', 'what'],
 } as const satisfies AnswerTable;
 
 export const SURVEY: Program<typeof ANSWERS> = {
@@ -57,6 +58,8 @@ export interface Listing {
   readonly queue: readonly QueueRow[] | undefined;
   /** Seconds since 1970, by the cluster's clock. */
   readonly now: number;
+  /** Records that are links or belong to somebody else, and were not read; one line each. */
+  readonly distrusted: readonly string[];
 }
 
 /** @param minutes how old a log may be to count as recent */
@@ -74,7 +77,12 @@ export async function listExperiments(login: Login, minutes: number): Promise<Li
     recent: new Set(answers.all('recent').map(({ id }) => id)),
     queue: answers.has('queue-silent') ? undefined : rows,
     now: Number(answers.one('now').seconds),
+    distrusted: distrustedIn(answers),
   };
+}
+
+function distrustedIn(answers: Answers<typeof ANSWERS>): string[] {
+  return answers.all('distrusted').map(({ what }) => what);
 }
 
 /** A record that is not as any launch writes it. */
@@ -116,6 +124,8 @@ export interface SavedExperiments {
   readonly places: readonly string[];
   readonly summaries: readonly ExperimentSummary[];
   readonly bad: readonly BadRecord[];
+  /** As in Listing. */
+  readonly distrusted: readonly string[];
 }
 
 /** @param paths each is a save.path, or something inside one; may start with ~/ or $NAME/ */
@@ -125,7 +135,11 @@ export async function listSaved(login: Login, paths: readonly string[]): Promise
     calls: [call('list_saved', ...paths)],
     deadlineSeconds: 300,
   });
-  return { places: answers.all('place').map(({ path }) => path), ...summariesOf(answers, login.cluster.name) };
+  return {
+    places: answers.all('place').map(({ path }) => path),
+    ...summariesOf(answers, login.cluster.name),
+    distrusted: distrustedIn(answers),
+  };
 }
 
 /** Everything on the cluster about one experiment. */
@@ -158,7 +172,7 @@ export async function survey(login: Login, targets: readonly SurveyTarget[]): Pr
     deadlineSeconds: 600,
   });
   const experiments: Surveyed[] = [];
-  const missing: string[] = [];
+  const missing = answers.all('distrusted').map(({ id, what }) => `${id}: ${what}`);
   for (const one of byExperiment(answers, targets)) {
     try {
       experiments.push(surveyedOf(one, login.cluster.name));

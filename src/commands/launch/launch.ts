@@ -113,8 +113,10 @@ async function launchOnce(context: Context, login: Login, order: LaunchOrder, co
   return attemptOf(result, decision, draft, notes);
 }
 
-function notesOnAccount({ sbatchVariables }: Probe): string[] {
-  return sbatchVariables.length === 0 ? [] : [`The account sets ${sbatchVariables.join(', ')}. What the yaml says overrides them.`];
+function notesOnAccount({ sbatchVariables, notes }: Probe): string[] {
+  const overridden =
+    sbatchVariables.length === 0 ? [] : [`The account sets ${sbatchVariables.join(', ')}. What the yaml says overrides them.`];
+  return [...notes, ...overridden];
 }
 
 /** What a launch would submit and record. */

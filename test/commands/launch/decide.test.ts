@@ -31,7 +31,7 @@ const ledger = (number: number, steps: number[], released = true) =>
 
 function seen(more: Partial<Probe> = {}): Probe {
   return {
-    ...{ places: { workdir: '/w', savePath: '/ckpt' }, slurm: 'slurm 22.05.8', sbatchVariables: [], limits: [] },
+    ...{ places: { workdir: '/w', savePath: '/ckpt' }, notes: [], slurm: 'slurm 22.05.8', sbatchVariables: [], limits: [] },
     ...{ testOnly: { accepted: true, message: '' }, attempt: 1, codeStaged: false, ledger: [], ledgerLines: 0 },
     ...{ completeCells: 0, queued: false, manifest: undefined },
     ...more,
