@@ -20,7 +20,7 @@ launcher_gone() { read -r -t 0 -u 3; }
 lock_is_stale() {
     local dir=$1 host pid rest
     read -r host pid rest 2>/dev/null <"$dir/holder" || host=
-    if [ "$host" = "$(uname -n)" ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
+    if [ "$host" = "$(uname -n)" ] && [[ $pid =~ ^[0-9]+$ ]] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
     lock_age "$dir" && [ "$LOCK_AGE" -gt $LEASE ]
 }
 

@@ -49,6 +49,11 @@ expand_path() {
         '$'*)
             name=${path#'$'}
             name=${name%%/*}
+            # Only a name: bash runs what stands in the subscript of `a[…]`.
+            if ! [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then
+                answer problem "$what is '$path', and '$name' is not the name of a variable"
+                return 1
+            fi
             if [ -z "${!name:-}" ]; then
                 answer problem "$what is '$path', but \$$name is not set in the login environment of $(id -un)@$(uname -n)"
                 return 1

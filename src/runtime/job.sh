@@ -35,6 +35,10 @@ distrust() {
 }
 
 experiment_files "$EXPERIMENT_DIR"
+if ! [[ $CELL =~ ^(0|[1-9][0-9]*)$ && $TASK =~ ^[0-9]+$ && $ARRAY =~ ^[0-9]+$ && $RESTART =~ ^[0-9]+$ ]]; then
+    say "Slurm gives this task the numbers '$CELL', '$TASK', '$ARRAY' and '$RESTART'"
+    exit 73
+fi
 [ ! -e "$DIR" ] || own_directory "$DIR" || distrust
 are_ours "$TASK_VARIABLES" "$RUN_SCRIPT" "$SECRETS" "$LEDGER" || distrust
 # shellcheck source=/dev/null # src/chain/task.ts writes it: SAVE_PATH SAVE_PREFIX SAVE_COMPLETE SAVE_OFFSET N_STEPS[cell]
@@ -89,7 +93,7 @@ lock_is_stale() {
     HOLDER_STATE=alive
     if [ -s "$1/holder" ]; then
         read -r task restart cluster rest 2>/dev/null <"$1/holder"
-        [ -n "$task" ] || return 1 # the file exists and cannot be read
+        [[ $task =~ ^[0-9]+$ && $restart =~ ^[0-9]+$ ]] || return 1 # the file exists and cannot be read
     else
         # Its maker has not written its name yet, or died before it could.
         lock_age "$1" && [ "$LOCK_AGE" -gt 60 ]
@@ -298,7 +302,7 @@ done
 kill "$watcher" 2>/dev/null
 status=$(cat "$ended" 2>/dev/null)
 rm -f "$ended"
-: "${status:=${seen:-137}}"
+[[ $status =~ ^[0-9]{1,3}$ ]] || status=${seen:-137}
 if ! lock_still_held; then
     say "cell $CELL belongs to another task now; leaving its records alone"
     exit 75

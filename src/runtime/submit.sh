@@ -116,7 +116,11 @@ submit_job() {
     shift 4
     [ -z "$CUT" ] || return 0
     EXPORTS=() ARGUMENTS=()
-    while [ "$1" != -- ]; do EXPORTS+=("$1"); shift; done
+    while [ "$1" != -- ]; do
+        [[ $1 =~ ^[A-Z_][A-Z0-9_]*= ]] || roll_back "'$1' does not start with the name of a variable. This is a fault of slurm-chain; please report it"
+        EXPORTS+=("$1")
+        shift
+    done
     shift
     find_after "$after" "$cell"
     for argument; do
@@ -152,7 +156,8 @@ find_after() {
             find_tail "$2"
             TAILS+=("${AFTER[@]}")
             ;;
-        *) AFTER=("${SUBMITTED[$1]}") ;;
+        *[!0-9]*) roll_back "'$1' is not the index of a submission. This is a fault of slurm-chain; please report it" ;;
+        *) AFTER=("${SUBMITTED[10#$1]}") ;;
     esac
 }
 

@@ -157,6 +157,7 @@ ask_accounting() {
 
 tail_logs() {
     local bytes=$2 file text values=() value foreign=''
+    [[ $bytes =~ ^[0-9]{1,9}$ ]] || return 1
     experiment_layout "$WORKDIR" "$1"
     shift 2
     if ! is_ours "$SECRETS"; then
