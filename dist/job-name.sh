@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # the parts are for the caller
 # The grammar of a job name, as in src/chain/job-name.ts: ID.lLAUNCH-NONCE.sJOB[.cCELL]
 
-JOB_NAME_FORM='^(.+)\.l([1-9][0-9]{0,8})-([0-9a-f]+)\.s([1-9][0-9]{0,8})(\.c(0|[1-9][0-9]{0,8}))?$'
+JOB_NAME_FORM='^([A-Za-z0-9][A-Za-z0-9._-]{0,63})\.l([1-9][0-9]{0,8})-([0-9a-f]{1,32})\.s([1-9][0-9]{0,8})(\.c(0|[1-9][0-9]{0,8}))?$'
 
 # parse_job_name NAME: sets JOB_EXPERIMENT, JOB_LAUNCH, JOB_NONCE, JOB_NUMBER and JOB_CELL (empty for an array over all cells).
 # Fails for the name of a job that is not ours.

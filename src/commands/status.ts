@@ -1,5 +1,5 @@
 import { messageOf } from '../base/problem.ts';
-import { redact } from '../base/redact.ts';
+import { lookBack, redact } from '../base/redact.ts';
 import { type LedgerLine, releasedJobs } from '../chain/ledger.ts';
 import type { ExperimentSummary, Manifest } from '../chain/manifest.ts';
 import type { QueuedJob } from '../chain/plan.ts';
@@ -112,8 +112,16 @@ async function logsOf(login: Login, id: string, chain: ChainStatus, hidden: read
     .flatMap((cell) => cell.log ?? [])
     .slice(0, LOGS_SHOWN);
   if (files.length === 0) return [];
-  const tails = await tailLogs(login, id, files, LOG_BYTES);
-  return [...tails].map(([file, text]) => ({ file, text: redact(text, hidden) }));
+  const tails = await tailLogs(login, id, files, LOG_BYTES + lookBack(hidden));
+  return [...tails].map(([file, text]) => ({ file, text: endOf(redact(text, hidden)) }));
+}
+
+/** The last LOG_BYTES of a text, from the start of a line. */
+function endOf(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= LOG_BYTES) return text;
+  const end = bytes.subarray(-LOG_BYTES).toString();
+  return end.slice(end.indexOf('\n') + 1);
 }
 
 function reportOf(manifest: Manifest, chain: ChainStatus, logs: NonNullable<Report['logs']>): Report {
