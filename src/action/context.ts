@@ -21,7 +21,9 @@ export async function contextOf(api: Api, name: RepoName, inputs: Inputs, reques
     config: await repoConfigAt(repo, commit),
     site: await siteConfigOf(repo, await defaultBranchOf(api, name)),
     askedBy: request.actors,
-    credentials: hasKey(inputs) ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined,
+    credentials: hasKey(inputs)
+      ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase, knownHosts: inputs.knownHosts }
+      : undefined,
     secrets: inputs.secrets,
     hidden: hiddenValues(inputs),
     launcher: {

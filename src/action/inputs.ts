@@ -19,6 +19,8 @@ export interface Inputs {
   readonly pr: number | undefined;
   readonly sshKey: string;
   readonly sshPassphrase: string;
+  /** The text of a known_hosts file; empty if the clusters' own count. */
+  readonly knownHosts: string;
   /** NAME=value for the jobs. */
   readonly secrets: ReadonlyMap<string, string>;
   readonly token: string;
@@ -59,6 +61,7 @@ export function readInputs(): Inputs {
     pr: pullRequestNumber(core.getInput('pr')),
     sshKey,
     sshPassphrase,
+    knownHosts: core.getInput('known-hosts'),
     secrets,
     token,
     allowForks: trueOrFalse('unsafe-allow-forks'),

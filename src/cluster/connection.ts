@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import ssh2, { type AuthenticationType, type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
 import { messageOf, Problem } from '../base/problem.ts';
 import type { Cluster, Hop } from '../experiment/repo-config.ts';
-import { checkHostKey, fingerprintOf, knownKeyTypes } from './known-hosts.ts';
+import { checkHostKey, fingerprintOf, type KnownHosts, knownKeyTypes, parseKnownHosts, type Verdict } from './known-hosts.ts';
 
 /** A connection to the login node. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */
 export interface Connection {
@@ -25,6 +25,8 @@ export type Exit = { readonly code: number } | { readonly lost: string };
 export interface Credentials {
   readonly privateKey: string;
   readonly passphrase: string;
+  /** Replaces the known_hosts of every cluster, unless it is empty. */
+  readonly knownHosts: string;
 }
 
 const READY_SECONDS = 30;
@@ -37,9 +39,10 @@ const CONNECT_TRIES = 3;
  */
 export async function connect(cluster: Cluster, credentials: Credentials): Promise<Connection> {
   const key = parseKey(credentials);
+  const known = knownHostsOf(cluster, credentials);
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await connectOnce(cluster, key);
+      return await connectOnce(cluster, key, known);
     } catch (error) {
       // Only a login that failed is tried again: nothing can have happened on the cluster.
       if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES) throw error;
@@ -49,6 +52,37 @@ export async function connect(cluster: Cluster, credentials: Credentials): Promi
 }
 
 class Unreachable extends Problem {}
+
+function knownHostsOf(cluster: Cluster, { knownHosts }: Credentials): KnownHosts {
+  return knownHosts.trim() === ''
+    ? parseKnownHosts(cluster.knownHosts, `clusters.${cluster.name}.known_hosts`)
+    : parseKnownHosts(knownHosts, 'the input known-hosts');
+}
+
+/** @param where host:port */
+function refusalOf(verdict: Exclude<Verdict, { readonly kind: 'known' }>, where: string, source: string): Problem {
+  const offered = `It offered ${verdict.type} ${verdict.fingerprint}`;
+  switch (verdict.kind) {
+    case 'unknown':
+      return new Problem(
+        `the host key of ${where} is not in ${source}. ${offered}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff. If it matches, add this line to ${source}: ${verdict.line}`,
+      );
+    case 'changed':
+      return new Problem(
+        `the host key of ${where} is NOT the one in ${source}. Somebody may be intercepting the connection, or the host has a new key. ${offered}. Ask the cluster's staff whether that is its new key before you replace the old one`,
+      );
+    case 'revoked':
+      return new Problem(
+        `the host key of ${where} is marked @revoked in ${source}. ${offered}. Ask the cluster's staff for the new host key`,
+      );
+    case 'authority-only':
+      return new Problem(
+        `${source} has only a @cert-authority for ${where}, and transport ssh2 cannot check host certificates. Add the host key itself. ${offered}. Compare this fingerprint with the one in the cluster's documentation. If it matches, add this line to ${source}: ${verdict.line}`,
+      );
+    default:
+      throw verdict.kind satisfies never;
+  }
+}
 
 interface PrivateKey {
   readonly text: string;
@@ -81,7 +115,7 @@ function parseKey({ privateKey, passphrase }: Credentials): PrivateKey {
   return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
 }
 
-async function connectOnce(cluster: Cluster, key: PrivateKey): Promise<Connection> {
+async function connectOnce(cluster: Cluster, key: PrivateKey, known: KnownHosts): Promise<Connection> {
   const opened: Client[] = [];
   try {
     let through: ClientChannel | undefined;
@@ -89,7 +123,7 @@ async function connectOnce(cluster: Cluster, key: PrivateKey): Promise<Connectio
     let client: Client | undefined;
     for (const hop of hops) {
       if (client !== undefined) through = await forward(client, hop);
-      client = await login(hop, key, cluster, through);
+      client = await login(hop, key, known, through);
       opened.push(client);
     }
     if (client === undefined) throw new Problem('no host to connect to');
@@ -117,7 +151,7 @@ function forward(client: Client, hop: Hop): Promise<ClientChannel> {
   });
 }
 
-function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel | undefined): Promise<Client> {
+function login(hop: Hop, key: PrivateKey, known: KnownHosts, sock: ClientChannel | undefined): Promise<Client> {
   const where = `${hop.user}@${hop.host}:${hop.port}`;
   const client = new ssh2.Client();
   return new Promise((resolve, reject) => {
@@ -133,18 +167,11 @@ function login(hop: Hop, key: PrivateKey, cluster: Cluster, sock: ClientChannel 
       readyTimeout: READY_SECONDS * 1000,
       keepaliveInterval: KEEPALIVE_SECONDS * 1000,
       keepaliveCountMax: 4,
-      algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(cluster.knownHosts, hop.host, hop.port)) },
+      algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(known, hop.host, hop.port)) },
       hostVerifier: (hostKey: Buffer) => {
-        const verdict = checkHostKey(cluster.knownHosts, hop.host, hop.port, hostKey);
+        const verdict = checkHostKey(known, hop.host, hop.port, hostKey);
         if (verdict.kind === 'known') return true;
-        const start = {
-          unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
-          changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}. Somebody may be intercepting the connection, or the host has a new key`,
-          revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
-        }[verdict.kind];
-        refusedHostKey = new Problem(
-          `${start}. It offered ${verdict.type} ${verdict.fingerprint}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff. If it matches, add this line to clusters.${cluster.name}.known_hosts: ${verdict.line}`,
-        );
+        refusedHostKey = refusalOf(verdict, `${hop.host}:${hop.port}`, known.source);
         return false;
       },
       authHandler: (methodsLeft, partialSuccess, next) => {

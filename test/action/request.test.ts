@@ -12,6 +12,7 @@ const inputs: Inputs = {
   pr: undefined,
   sshKey: 'k',
   sshPassphrase: '',
+  knownHosts: '',
   secrets: new Map(),
   token: 't',
   allowForks: false,

@@ -62,7 +62,7 @@ before(async () => {
   target = { id, experimentDirectory: `${lab.workdir}/experiments/${id}`, saveDirectory: `${lab.save}/${id}`, summary };
   const site = await siteConfigOf({ directory: lab.workspace, token: '' }, 'main');
   cluster = site.clusters.get('entropy') ?? assert.fail();
-  connection = await connect(cluster, { privateKey: readFileSync(environment.CLUSTER_KEY, 'utf8'), passphrase: '' });
+  connection = await connect(cluster, { privateKey: readFileSync(environment.CLUSTER_KEY, 'utf8'), passphrase: '', knownHosts: '' });
   // As it was left; hard links stay hard links.
   asUser(environment, `mkdir ${lab.save}.kept && cp -a ${lab.save} ${lab.save}.kept/save && cp -a ${lab.workdir} ${lab.save}.kept/work`);
 });

@@ -186,9 +186,11 @@ test('an encrypted key without and with the wrong passphrase', async () => {
 });
 
 test('an unknown host key is shown with its fingerprint and the line to add', async () => {
-  const said = await clusterRefusal({ clusterFields: { known_hosts: 'elsewhere ssh-ed25519 AAAA' } });
+  const said = await clusterRefusal({
+    clusterFields: { known_hosts: readFileSync(cluster.CLUSTER_KNOWN_HOSTS, 'utf8').replace('127.0.0.1', 'elsewhere') },
+  });
   const fingerprint = execFileSync('ssh-keygen', ['-lf', cluster.CLUSTER_KNOWN_HOSTS], { encoding: 'utf8' }).split(' ')[1] ?? '?';
-  assert.match(said, /^the host key of 127\.0\.0\.1:\d+ is not in known_hosts of cluster entropy/);
+  assert.match(said, /^the host key of 127\.0\.0\.1:\d+ is not in clusters\.entropy\.known_hosts/);
   assert.ok(said.includes(fingerprint), said);
   assert.ok(said.includes(readFileSync(cluster.CLUSTER_KNOWN_HOSTS, 'utf8').trim()), said);
 });
@@ -198,7 +200,7 @@ test('a changed host key is called that', async () => {
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'key')]);
   const [type, key] = readFileSync(join(directory, 'key.pub'), 'utf8').split(' ');
   const said = await clusterRefusal({ clusterFields: { known_hosts: `[127.0.0.1]:${cluster.CLUSTER_PORT} ${type} ${key}` } });
-  assert.match(said, /is NOT the one in known_hosts/);
+  assert.match(said, /is NOT the one in clusters\.entropy\.known_hosts/);
 });
 
 test('no sbatch on the PATH', async () => {

@@ -109,7 +109,7 @@ test('through a jump host, with a host key for each hop', async () => {
   const careless = await newLab('careless', { clusterFields: { proxy_jump: jump } });
   careless.commit({ 'configs/run.yaml': regression(careless, { name: 'jump' }) });
   const refused = await careless.dispatch({ config: 'run' });
-  assert.match(refused.errors[0] ?? '', /^the host key of localhost:\d+ is not in known_hosts/);
+  assert.match(refused.errors[0] ?? '', /^the host key of localhost:\d+ is not in clusters\.entropy\.known_hosts/);
 });
 
 test('the code of a commit is read-only, and code that was changed behind our back is not launched', async () => {
