@@ -2,7 +2,8 @@ import type { Readable } from 'node:stream';
 import ssh2, { type AuthenticationType, type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
 import { messageOf, Problem } from '../base/problem.ts';
 import type { Cluster, Hop } from '../experiment/repo-config.ts';
-import { checkHostKey, fingerprintOf, type KnownHosts, knownKeyTypes, parseKnownHosts, type Verdict } from './known-hosts.ts';
+import { type PrivateKey, parsePrivateKeys } from './keys.ts';
+import { checkHostKey, type KnownHosts, knownKeyTypes, parseKnownHosts, type Verdict } from './known-hosts.ts';
 
 /** A connection to the login node. Commands run one after another, each on a channel of its own (sshd's MaxSessions counts them). */
 export interface Connection {
@@ -23,6 +24,7 @@ export interface Execution {
 export type Exit = { readonly code: number } | { readonly lost: string };
 
 export interface Credentials {
+  /** One key or several, which each host tries in order. */
   readonly privateKey: string;
   readonly passphrase: string;
   /** Replaces the known_hosts of every cluster, unless it is empty. */
@@ -38,11 +40,11 @@ const CONNECT_TRIES = 3;
  * @throws Problem with one message per cause: host, key, host key, second factor, firewall
  */
 export async function connect(cluster: Cluster, credentials: Credentials): Promise<Connection> {
-  const key = parseKey(credentials);
+  const keys = keysOf(credentials);
   const known = knownHostsOf(cluster, credentials);
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await connectOnce(cluster, key, known);
+      return await connectOnce(cluster, keys, known);
     } catch (error) {
       // Only a login that failed is tried again: nothing can have happened on the cluster.
       if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES) throw error;
@@ -52,6 +54,14 @@ export async function connect(cluster: Cluster, credentials: Credentials): Promi
 }
 
 class Unreachable extends Problem {}
+
+function keysOf({ privateKey, passphrase }: Credentials): PrivateKey[] {
+  const keys = parsePrivateKeys(privateKey, passphrase);
+  if (keys.some(({ type }) => type.startsWith('sk-'))) {
+    throw new Problem('the ssh-key is the handle of a FIDO key, which transport ssh2 cannot use. Use another key, or transport: openssh');
+  }
+  return keys;
+}
 
 function knownHostsOf(cluster: Cluster, { knownHosts }: Credentials): KnownHosts {
   return knownHosts.trim() === ''
@@ -84,38 +94,7 @@ function refusalOf(verdict: Exclude<Verdict, { readonly kind: 'known' }>, where:
   }
 }
 
-interface PrivateKey {
-  readonly text: string;
-  readonly passphrase: string;
-  readonly fingerprint: string;
-}
-
-function parseKey({ privateKey, passphrase }: Credentials): PrivateKey {
-  // A secret easily loses its last line end or gains carriage returns. Both break the format.
-  const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
-  if (/^PuTTY-User-Key-File/.test(text)) {
-    throw new Problem("the ssh-key is in PuTTY's format. Export it as an OpenSSH key: puttygen key.ppk -O private-openssh -o key");
-  }
-  if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text)) throw new Problem('the ssh-key is a public key. Give the private key, the file without .pub');
-  if (!text.startsWith('-----BEGIN ')) {
-    throw new Problem("the ssh-key does not start with '-----BEGIN'. Give the whole private key file, with its line ends");
-  }
-  const parsed = ssh2.utils.parseKey(text, passphrase || undefined);
-  if (parsed instanceof Error) {
-    if (/no passphrase/i.test(parsed.message))
-      throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase. Set the input ssh-passphrase');
-    if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
-      throw new Problem('the ssh-passphrase does not decrypt the ssh-key. Check the input ssh-passphrase');
-    throw new Problem(
-      `the ssh-key cannot be read (${parsed.message}). Check that its line breaks are still there. A key from ssh-keygen -t ed25519 works`,
-    );
-  }
-  const [first] = [parsed].flat();
-  if (first === undefined) throw new Problem('the ssh-key holds no key');
-  return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
-}
-
-async function connectOnce(cluster: Cluster, key: PrivateKey, known: KnownHosts): Promise<Connection> {
+async function connectOnce(cluster: Cluster, keys: readonly PrivateKey[], known: KnownHosts): Promise<Connection> {
   const opened: Client[] = [];
   try {
     let through: ClientChannel | undefined;
@@ -123,7 +102,7 @@ async function connectOnce(cluster: Cluster, key: PrivateKey, known: KnownHosts)
     let client: Client | undefined;
     for (const hop of hops) {
       if (client !== undefined) through = await forward(client, hop);
-      client = await login(hop, key, known, through);
+      client = await login(hop, keys, known, through);
       opened.push(client);
     }
     if (client === undefined) throw new Problem('no host to connect to');
@@ -151,14 +130,14 @@ function forward(client: Client, hop: Hop): Promise<ClientChannel> {
   });
 }
 
-function login(hop: Hop, key: PrivateKey, known: KnownHosts, sock: ClientChannel | undefined): Promise<Client> {
+function login(hop: Hop, keys: readonly PrivateKey[], known: KnownHosts, sock: ClientChannel | undefined): Promise<Client> {
   const where = `${hop.user}@${hop.host}:${hop.port}`;
   const client = new ssh2.Client();
   return new Promise((resolve, reject) => {
     let refusedHostKey: Problem | undefined;
     let offered: readonly AuthenticationType[] | undefined;
     let accepted = false;
-    let tried = false;
+    const untried = [...keys];
     const config: ConnectConfig = {
       host: hop.host,
       port: hop.port,
@@ -177,9 +156,9 @@ function login(hop: Hop, key: PrivateKey, known: KnownHosts, sock: ClientChannel
       authHandler: (methodsLeft, partialSuccess, next) => {
         if (methodsLeft) offered = methodsLeft;
         if (partialSuccess) accepted = true;
-        if (tried) return next(false as never);
-        tried = true;
-        next({ type: 'publickey', username: hop.user, key: key.text, ...(key.passphrase ? { passphrase: key.passphrase } : {}) });
+        const key = untried.shift();
+        if (key === undefined || accepted) return next(false as never);
+        next({ type: 'publickey', username: hop.user, key: key.text });
       },
     };
     client.on('ready', () => resolve(client));
@@ -191,7 +170,7 @@ function login(hop: Hop, key: PrivateKey, known: KnownHosts, sock: ClientChannel
           new Problem(
             accepted
               ? `${where} accepted the key and asks for a second factor (${methods}). A workflow cannot give one. Ask the cluster's staff for an account that may log in with a key alone`
-              : `${where} rejected the key ${key.fingerprint}. Add its public key to ~/.ssh/authorized_keys of ${hop.user} on that host. The server accepts: ${methods}`,
+              : `${where} rejected the key ${keys.map(({ fingerprint }) => fingerprint).join(', ')}. Add its public key to ~/.ssh/authorized_keys of ${hop.user} on that host. The server accepts: ${methods}`,
           ),
         );
       }

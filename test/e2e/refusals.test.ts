@@ -125,9 +125,9 @@ for (const [what, inputs, message] of [
     /is a public key\. Give the private key/,
   ],
   [
-    'a key that lost its line breaks',
-    { config: 'good', 'ssh-key': readFileSync(cluster.CLUSTER_KEY, 'utf8').replaceAll('\n', ' ') },
-    /cannot be read .* Check that its line breaks are still there/,
+    'a key without its end',
+    { config: 'good', 'ssh-key': readFileSync(cluster.CLUSTER_KEY, 'utf8').slice(0, 200) },
+    /has no line '-----END/,
   ],
 ] as const) {
   test(`refused: ${what}`, async () => {
