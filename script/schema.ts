@@ -22,7 +22,7 @@ const CONVERSION: ConversionConfig = {
   overrideAction({ valibotAction, jsonSchema }) {
     if (valibotAction.type !== 'metadata' || !('metadata' in valibotAction)) return undefined;
     const metadata = valibotAction.metadata as Metadata;
-    const { expected: _, whenMissing: __, ...rest } = jsonSchema as JsonSchema & Metadata;
+    const { expected: _, ...rest } = jsonSchema as JsonSchema & Metadata;
     // yaml-language-server shows errorMessage in place of its own words.
     return metadata.expected === undefined ? rest : Object.assign(rest, { errorMessage: `It must be ${metadata.expected}.` });
   },
@@ -30,7 +30,6 @@ const CONVERSION: ConversionConfig = {
 
 interface Metadata {
   readonly expected?: string;
-  readonly whenMissing?: unknown;
 }
 
 /**

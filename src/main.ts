@@ -1,6 +1,6 @@
 import { context as github } from '@actions/github';
 import { UnknownCommand } from './action/comment-command.ts';
-import { contextOf, hasKey, hiddenValues, noKey } from './action/context.ts';
+import { contextOf, credentialsOf, hiddenValues, lacksSecrets, noKey } from './action/context.ts';
 import { type Api, apiWith, type RepoName, react, requireWrite } from './action/github.ts';
 import { type Inputs, readInputs } from './action/inputs.ts';
 import { log } from './action/log.ts';
@@ -8,10 +8,12 @@ import { answerRequest, answerUnknown, fail, publish, setOutputs } from './actio
 import { isClosing, type Nothing, type Request, type RunnerContext, requestOf } from './action/request.ts';
 import { messageOf, Problem } from './base/problem.ts';
 import { redact } from './base/redact.ts';
+import { canLogIn } from './cluster/connection.ts';
 import type { Context } from './commands/context.ts';
 import type { Outcome } from './commands/outcome.ts';
 import { perform } from './commands/perform.ts';
 import { waitForChains } from './commands/wait.ts';
+import type { Cluster } from './experiment/repo-config.ts';
 
 /** One run of the action: inputs, request, command, report. Never throws; an error fails the workflow step. */
 export async function run(): Promise<void> {
@@ -53,12 +55,16 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
   }
 }
 
+const NOTHING_LAUNCHED = 'Nothing to do: without ssh-key, nothing was launched from this pull request.';
+
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
-  if (!hasKey(inputs) && isClosing(request)) {
-    log.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
-    return;
+  const credentials = credentialsOf(inputs);
+  // Only the cluster's entry says whether a login needs a key. Where GitHub withholds it, there is no need to look.
+  const isKeyless = (clusters: Iterable<Cluster>) => ![...clusters].some((cluster) => canLogIn(cluster, credentials));
+  if (lacksSecrets(request) && credentials.privateKey.trim() === '') {
+    if (isClosing(request)) return log.info(NOTHING_LAUNCHED);
+    if (request.command !== 'plan') throw noKey(request);
   }
-  if (!hasKey(inputs) && request.command !== 'plan') throw noKey(request);
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const name: RepoName = github.repo;
   const api = apiWith(inputs.token);
@@ -68,6 +74,10 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
   try {
     if (request.comment !== undefined) await confirmReceipt(api, name, request.comment);
     const context = await contextOf(api, name, inputs, request, signal);
+    if (context.site.clusters.size > 0 && isKeyless(context.site.clusters.values())) {
+      if (isClosing(request)) return log.info(NOTHING_LAUNCHED);
+      if (request.command !== 'plan') throw noKey(request);
+    }
     for await (const outcome of outcomesOf(context, inputs, request)) {
       outcomes.push(outcome);
       if (outcome.kind === 'problem') continue;

@@ -1,5 +1,6 @@
 import { context as github } from '@actions/github';
 import { messageOf, Problem } from '../base/problem.ts';
+import type { Credentials } from '../cluster/transport.ts';
 import type { Context, PullRequest } from '../commands/context.ts';
 import { repoConfigAt, siteConfigOf } from '../experiment/repo-config.ts';
 import { shortId } from '../repo/commit-id.ts';
@@ -21,9 +22,7 @@ export async function contextOf(api: Api, name: RepoName, inputs: Inputs, reques
     config: await repoConfigAt(repo, commit),
     site: await siteConfigOf(repo, await defaultBranchOf(api, name)),
     askedBy: request.actors,
-    credentials: hasKey(inputs)
-      ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase, knownHosts: inputs.knownHosts }
-      : undefined,
+    credentials: credentialsOf(inputs),
     secrets: inputs.secrets,
     hidden: hiddenValues(inputs),
     launcher: {
@@ -47,8 +46,21 @@ async function defaultBranchOf(api: Api, name: RepoName): Promise<string> {
   return typeof named === 'string' && named !== '' ? named : defaultBranch(api, name);
 }
 
-export function hasKey(inputs: Inputs): boolean {
-  return inputs.sshKey.trim() !== '';
+/** What a login may use. An agent is one that a step before this one has started. */
+export function credentialsOf(inputs: Inputs): Credentials {
+  return {
+    privateKey: inputs.sshKey,
+    passphrase: inputs.sshPassphrase,
+    certificate: inputs.sshCertificate,
+    knownHosts: inputs.knownHosts,
+    sshConfig: inputs.sshConfig,
+    agent: inputs.sshKey.trim() === '' ? (process.env['SSH_AUTH_SOCK'] ?? '') : '',
+  };
+}
+
+/** Has GitHub withheld the secrets, so that there is no key whatever the repository has set? */
+export function lacksSecrets(request: Request): boolean {
+  return github.actor === 'dependabot[bot]' || request.pullRequest?.isFork === true;
 }
 
 /** Values that must never be shown. */

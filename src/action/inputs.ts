@@ -19,6 +19,8 @@ export interface Inputs {
   readonly pr: number | undefined;
   readonly sshKey: string;
   readonly sshPassphrase: string;
+  readonly sshCertificate: string;
+  readonly sshConfig: string;
   /** The text of a known_hosts file; empty if the clusters' own count. */
   readonly knownHosts: string;
   /** NAME=value for the jobs. */
@@ -61,6 +63,8 @@ export function readInputs(): Inputs {
     pr: pullRequestNumber(core.getInput('pr')),
     sshKey,
     sshPassphrase,
+    sshCertificate: core.getInput('ssh-certificate'),
+    sshConfig: core.getInput('ssh-config'),
     knownHosts: core.getInput('known-hosts'),
     secrets,
     token,

@@ -2,6 +2,7 @@ import { createDecipheriv, createPrivateKey, type DecipherGCM, type JsonWebKey }
 import bcrypt from 'bcrypt-pbkdf';
 import { messageOf, Problem } from '../base/problem.ts';
 import { fingerprintOf } from './known-hosts.ts';
+import { Reader, stringOf } from './ssh-bytes.ts';
 
 export interface PrivateKey {
   /** Without encryption, in OpenSSH's own format, which ssh2 and every ssh since 2014 read. */
@@ -188,12 +189,6 @@ function positive(bytes: Buffer): Buffer {
   return (digits[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), digits]) : digits;
 }
 
-function stringOf(bytes: Buffer): Buffer {
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(bytes.length);
-  return Buffer.concat([length, bytes]);
-}
-
 /** @param secret the part that holds the key, without encryption */
 function keyOf(publicKey: Buffer, secret: Buffer): PrivateKey {
   const one = Buffer.from([0, 0, 0, 1]);
@@ -205,28 +200,4 @@ function keyOf(publicKey: Buffer, secret: Buffer): PrivateKey {
     type: new Reader(publicKey).string().toString('latin1'),
     fingerprint: fingerprintOf(publicKey),
   };
-}
-
-/** Reads numbers and strings of the SSH protocol (RFC 4251, section 5). */
-class Reader {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
-  take(length: number): Buffer {
-    if (this.#at + length > this.#bytes.length) throw new RangeError('its end is missing');
-    this.#at += length;
-    return this.#bytes.subarray(this.#at - length, this.#at);
-  }
-
-  number(): number {
-    return this.take(4).readUInt32BE(0);
-  }
-
-  string(): Buffer {
-    return this.take(this.number());
-  }
 }

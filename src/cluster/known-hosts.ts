@@ -14,6 +14,7 @@ interface Entry {
 
 /** The parsed text of OpenSSH's known_hosts. */
 export interface KnownHosts {
+  readonly text: string;
   readonly entries: readonly Entry[];
   /** Where the text stands, for messages: `clusters.NAME.known_hosts` or `the input known-hosts`. */
   readonly source: string;
@@ -33,7 +34,7 @@ export function parseKnownHosts(text: string, source: string): KnownHosts {
     if (typeof entry === 'string') throw new Problem(`line ${index + 1} of ${source} ${entry}`);
     return [entry];
   });
-  return { entries, source };
+  return { text, entries, source };
 }
 
 /** One line, or what is wrong with it. */

@@ -1,5 +1,6 @@
 import type { Cluster } from '../experiment/repo-config.ts';
-import { type Connection, type Credentials, connect } from './connection.ts';
+import { connect } from './connection.ts';
+import type { Connection, Credentials } from './transport.ts';
 
 /** A login on a cluster: what every remote program needs. */
 export interface Login {

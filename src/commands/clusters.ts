@@ -3,7 +3,7 @@ import type { ExperimentSummary } from '../chain/manifest.ts';
 import { connect } from '../cluster/connection.ts';
 import type { Login } from '../cluster/login.ts';
 import { type BadRecord, type Listing, listExperiments, listSaved } from '../cluster/programs/survey.ts';
-import { type Context, requireCredentials } from './context.ts';
+import type { Context } from './context.ts';
 import type { Asked } from './request.ts';
 import { noClusters } from './site.ts';
 import { badRecordsOf, resolveTarget, type Target } from './target.ts';
@@ -32,8 +32,7 @@ export async function* matchingClusters(
   target: Target,
   { places = [], mayBeNone = false }: { readonly places?: readonly string[]; readonly mayBeNone?: boolean } = {},
 ): AsyncGenerator<ClusterMatch> {
-  const { site, log } = context;
-  const credentials = requireCredentials(context);
+  const { site, credentials, log } = context;
   const wanted = asked.overrides.find((override) => override.path === 'cluster')?.value;
   const clusters = [...site.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
   if (site.clusters.size === 0) throw noClusters(context);

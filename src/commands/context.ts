@@ -1,6 +1,5 @@
-import { Problem } from '../base/problem.ts';
 import type { Launcher } from '../chain/manifest.ts';
-import type { Credentials } from '../cluster/connection.ts';
+import type { Credentials } from '../cluster/transport.ts';
 import type { RepoConfig, SiteConfig } from '../experiment/repo-config.ts';
 import type { Repo } from '../repo/git.ts';
 
@@ -15,8 +14,7 @@ export interface Context {
   readonly site: SiteConfig;
   /** Everybody who took part in the request. Empty for a schedule. */
   readonly askedBy: readonly string[];
-  /** undefined if no key was given. */
-  readonly credentials: Credentials | undefined;
+  readonly credentials: Credentials;
   /** NAME=value for the jobs; only the account may read them. */
   readonly secrets: ReadonlyMap<string, string>;
   /** Values that must never be shown. */
@@ -49,10 +47,4 @@ export interface Log {
   warning(line: string): void;
   /** Folds the lines of something under a title. */
   group<T>(title: string, act: () => Promise<T>): Promise<T>;
-}
-
-/** @throws Problem when no key was given */
-export function requireCredentials({ credentials }: Context): Credentials {
-  if (credentials === undefined) throw new Problem('the input ssh-key is empty, so there is no way to log in on the cluster');
-  return credentials;
 }

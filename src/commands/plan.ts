@@ -3,6 +3,7 @@ import type { Places } from '../chain/layout.ts';
 import { nextLaunch } from '../chain/ledger.ts';
 import { manifestOf, type NewLaunch } from '../chain/manifest.ts';
 import { type LaunchName, planOf } from '../chain/plan.ts';
+import { canLogIn } from '../cluster/connection.ts';
 import { withLogin } from '../cluster/login.ts';
 import { type Probe, probe } from '../cluster/programs/probe.ts';
 import type { Experiment } from '../experiment/experiment.ts';
@@ -42,7 +43,7 @@ export async function plan(context: Context, experiment: Experiment): Promise<Re
 /** @returns undefined if there is no cluster to ask, or no key */
 async function look({ credentials, log }: Context, experiment: Experiment, code: Code): Promise<Probe | undefined> {
   const { cluster } = experiment;
-  if (cluster === undefined || credentials === undefined) return undefined;
+  if (cluster === undefined || !canLogIn(cluster, credentials)) return undefined;
   log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
   const seen = await withLogin(cluster, credentials, (login) => probe(login, experiment, code));
   if (!seen.testOnly.accepted) throw new Problem(`sbatch --test-only on ${cluster.name} says: ${seen.testOnly.message}`);

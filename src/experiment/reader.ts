@@ -269,7 +269,7 @@ function problemOf(issue: Issue, spots: Spots, file: string): Problem {
   const keys = (issue.path ?? []).map(({ key }) => key);
   const spot = spots.get(spotKey(keys));
   const parent = spots.get(spotKey(keys.slice(0, -1)));
-  if (isMissing(issue) && parent !== undefined) return missing(issue, String(keys.at(-1)), parent, file);
+  if (isMissing(issue) && parent !== undefined) return missing(String(keys.at(-1)), parent, file);
   if (spot?.found === undefined) throw new TypeError(`valibot reports an issue at an unknown path: ${issue.message}`);
   const { path, found, schema } = spot;
   if (isObjectKey(issue) && parent !== undefined) {
@@ -293,21 +293,12 @@ export function unknownKey(key: string, section: string, known: Iterable<string>
   return `unknown key '${key}' ${where}${didYouMean(key, known) || `; it takes ${[...known].join(', ')}`}`;
 }
 
-function missing(issue: Issue, key: string, parent: Spot, file: string): Problem {
+function missing(key: string, parent: Spot, file: string): Problem {
   const { entries } = parent.schema as v.StrictObjectSchema<v.ObjectEntries, undefined>;
-  const schema = entries[key] ?? v.unknown();
-  const { whenMissing } = v.getMetadata(schema) as WhenMissing;
-  const advice = whenMissing?.(issue.path?.at(-1)?.input as Siblings) ?? v.getDescription(schema) ?? '';
+  const advice = v.getDescription(entries[key] ?? v.unknown()) ?? '';
   const name = parent.path === '' ? `${key}: key` : `${parent.path}.${key}`;
   const place = parent.found?.keyPlace;
   return new Problem(`${place ? '' : `${file}: `}there is no ${name}. ${advice}`, place);
-}
-
-type Siblings = Readonly<Record<string, unknown>>;
-
-interface WhenMissing {
-  /** Metadata of a key: what to say if it is missing, instead of its description. */
-  readonly whenMissing?: (siblings: Siblings) => string;
 }
 
 /** What a value must be, from the schema's metadata; it completes "it must be". */

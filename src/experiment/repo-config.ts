@@ -10,11 +10,12 @@ import { camelKeys, clusterPath, command, list, mapping, must, oneOf, section, w
 /** The file that all experiments of a repository share. */
 export const REPO_CONFIG = '.github/slurm-chain.yml';
 
-/** One hop of an SSH connection. */
+/** A host to log in on. */
 export interface Hop {
   readonly host: string;
   readonly port: number;
-  readonly user: string;
+  /** undefined for a jump host whose user is that of the cluster, or that of the input ssh-config. */
+  readonly user: string | undefined;
 }
 
 const clusterName = v.pipe(
@@ -25,7 +26,7 @@ const clusterName = v.pipe(
 const proxyJump = v.pipe(
   word,
   must('a list of hosts such as user@host or user@host:port, with commas between them'),
-  v.check((text) => text.split(',').every((hop) => hopOf(hop, '') !== undefined)),
+  v.check((text) => text.split(',').every((hop) => hopOf(hop) !== undefined)),
 );
 
 const knownHosts = v.pipe(
@@ -42,14 +43,10 @@ const cluster = v.pipe(
     user: v.pipe(word, v.description('The account that logs in and submits the jobs.')),
     workdir: v.pipe(clusterPath, v.description('The directory on the cluster for code, configs, logs and records.')),
     known_hosts: v.pipe(
-      list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"),
+      v.optional(list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"), []),
       v.description(
-        "The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them.",
+        "The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them. Required, unless the workflow gives the input `known-hosts` or the transport is `local`.",
       ),
-      v.metadata({
-        whenMissing: ({ host, port }: Readonly<Record<string, unknown>>) =>
-          `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
-      }),
     ),
     proxy_jump: v.pipe(
       v.optional(proxyJump),
@@ -63,6 +60,12 @@ const cluster = v.pipe(
         'Who else may read the code, configs, logs and records under `workdir` and beside the checkpoints. Without this key, only the account. `group`: the group of the account too. Nobody else may ever write there, and secrets are always private.',
       ),
     ),
+    transport: v.pipe(
+      v.optional(oneOf('ssh2', 'openssh', 'local'), 'ssh2'),
+      v.description(
+        "How commands reach the cluster: `ssh2`, the SSH client in the action; `openssh`, the runner's own `ssh`; `local`, a shell on a self-hosted runner that stands on the login node.",
+      ),
+    ),
     prelude: v.pipe(
       v.optional(list(command, 'text or a list of texts'), []),
       v.description('Shell text that runs before everything else on the login node, such as `module load slurm`.'),
@@ -70,9 +73,9 @@ const cluster = v.pipe(
   }),
   v.transform(({ host, port, user, proxy_jump, known_hosts, prelude, ...others }) => ({
     /** The login node, the last hop. */
-    login: { host, port, user } satisfies Hop,
+    login: { host, port, user },
     /** The hosts to go through, in order. */
-    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop, user) ?? ([] as Hop[])),
+    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop) ?? ([] as Hop[])),
     knownHosts: known_hosts.join('\n'),
     prelude: prelude.join('\n'),
     ...camelKeys(others),
@@ -221,8 +224,8 @@ function siteText(layer: Layer): string {
 }
 
 /** One hop of OpenSSH's ProxyJump: [user@]host[:port] (ssh_config(5)); undefined for anything else. */
-function hopOf(text: string, defaultUser: string): Hop | undefined {
-  const [, user = defaultUser, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
+function hopOf(text: string): Hop | undefined {
+  const [, user, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
   const port = Number(digits);
   if (host === undefined || port < 1 || port > 65535) return undefined;
   return { host: host.replace(/^\[|\]$/g, ''), port, user };

@@ -12,6 +12,8 @@ const inputs: Inputs = {
   pr: undefined,
   sshKey: 'k',
   sshPassphrase: '',
+  sshCertificate: '',
+  sshConfig: '',
   knownHosts: '',
   secrets: new Map(),
   token: 't',

@@ -10,10 +10,11 @@ import { auditExperiments } from '../../src/audit/audit.ts';
 import type { AuditTarget } from '../../src/audit/program.ts';
 import { renderAudit } from '../../src/audit/render.ts';
 import type { Audit, AuditReport } from '../../src/audit/report.ts';
-import { type Connection, connect } from '../../src/cluster/connection.ts';
+import { connect } from '../../src/cluster/connection.ts';
+import type { Connection } from '../../src/cluster/transport.ts';
 import { type Cluster, siteConfigOf } from '../../src/experiment/repo-config.ts';
 import type { Repo } from '../../src/repo/git.ts';
-import { asUser, endOf, slurm, testCluster } from '../support/cluster.ts';
+import { asUser, endOf, keyOnly, slurm, testCluster } from '../support/cluster.ts';
 import { regression } from '../support/experiment.ts';
 import { type Lab, makeLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
@@ -62,7 +63,7 @@ before(async () => {
   target = { id, experimentDirectory: `${lab.workdir}/experiments/${id}`, saveDirectory: `${lab.save}/${id}`, summary };
   const site = await siteConfigOf({ directory: lab.workspace, token: '' }, 'main');
   cluster = site.clusters.get('entropy') ?? assert.fail();
-  connection = await connect(cluster, { privateKey: readFileSync(environment.CLUSTER_KEY, 'utf8'), passphrase: '', knownHosts: '' });
+  connection = await connect(cluster, keyOnly(environment));
   // As it was left; hard links stay hard links.
   asUser(environment, `mkdir ${lab.save}.kept && cp -a ${lab.save} ${lab.save}.kept/save && cp -a ${lab.workdir} ${lab.save}.kept/work`);
 });

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import type { Credentials } from '../../src/cluster/transport.ts';
 import { ROOT } from './action.ts';
 import { until } from './until.ts';
 
@@ -163,4 +164,16 @@ export async function endOf(
     },
     seconds,
   );
+}
+
+/** Logs in with the key of the cluster's account alone. */
+export function keyOnly(cluster: ClusterEnvironment): Credentials {
+  return {
+    privateKey: readFileSync(cluster.CLUSTER_KEY, 'utf8'),
+    passphrase: '',
+    certificate: '',
+    knownHosts: '',
+    sshConfig: '',
+    agent: '',
+  };
 }

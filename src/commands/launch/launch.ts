@@ -13,7 +13,7 @@ import { type Code, codeOf } from '../../repo/code.ts';
 import { subjectOf } from '../../repo/git.ts';
 import type { Report } from '../../report/report.ts';
 import { notesOnCode, notesOnSettings, reportBasis, submissionsOf } from '../basis.ts';
-import { type Context, requireCredentials } from '../context.ts';
+import type { Context } from '../context.ts';
 import { noClusters, notesOnSite } from '../site.ts';
 import { withStatus } from '../status.ts';
 import { type Decision, decide, type LaunchMode, refuseOtherManifest, refuseUnrunnable, refuseWithoutRoom } from './decide.ts';
@@ -45,10 +45,9 @@ export async function launch(context: Context, order: LaunchOrder): Promise<Repo
   const { experiment } = order;
   const { cluster } = experiment;
   if (cluster === undefined) throw noClusters(context);
-  const credentials = requireCredentials(context);
   const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
   context.log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
-  return withLogin(cluster, credentials, async (login) => {
+  return withLogin(cluster, context.credentials, async (login) => {
     let mayComplete = true;
     for (let look = 1; look <= MOST_LOOKS; look += 1) {
       // If another launch came in between, it has started the new attempt that was asked for.
