@@ -99,9 +99,9 @@ function settingsFor(config: readonly Line[], host: string): Map<string, string>
   return settings;
 }
 
+/** Unlike names in known_hosts, Host patterns mind upper and lower case. */
 function hostMatches(patterns: readonly string[], host: string): boolean {
-  const name = host.toLowerCase();
-  const holds = (pattern: string) => globMatches(pattern.toLowerCase(), name);
+  const holds = (pattern: string) => globMatches(pattern, host);
   return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
 }
 
