@@ -13,8 +13,9 @@ export function connectionRefused(where: string): Problem {
   return new Unreachable(`cannot reach ${where}: the connection was refused. No SSH server listens at this port. Check host and port`);
 }
 
+/** Not tried again: the network has sent every packet several times by then. */
 export function noAnswer(where: string): Problem {
-  return new Unreachable(
+  return new Problem(
     `cannot reach ${where}: no answer within ${READY_SECONDS} s. A firewall may drop connections from the runner, or the host is only reachable through a VPN or proxy_jump. Ask the cluster's staff, or use a self-hosted runner`,
   );
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { PassThrough, type Readable } from 'node:stream';
 import { messageOf, Problem } from '../base/problem.ts';
 import { quote } from '../base/shell-quote.ts';
+import { whyNothingRan } from './account.ts';
 import { type Answer, Answers, type AnswerTable, decodeAnswer, type RawAnswer } from './answers.ts';
 import type { Login } from './login.ts';
 import { RUNTIME } from './runtime.ts';
@@ -51,7 +52,7 @@ const LONGEST_LINE = 32_000_000;
  * The command is made of two single-quoted words without !, ' or \, because every login shell reads those alike. The outer
  * bash moves stdin to descriptor 3 before the start-up files of the inner bash can read from it.
  * @param onAnswer called with each answer as soon as it is there
- * @throws Unknown when the reply is not complete, or not one that the program can give
+ * @throws Unknown when the reply is not complete, or not one that the program can give; Problem when the account runs no programs
  */
 export async function runProgram<Table extends AnswerTable>(
   login: Login,
@@ -117,6 +118,10 @@ export async function runProgram<Table extends AnswerTable>(
     throw new Unknown(`${name}: unexpected output while ${run.purpose}: ${nonsense}. This is a fault of slurm-chain; please report it`);
   }
   if (status === undefined) {
+    if ('code' in exit && answers.length === 0) {
+      const reason = await whyNothingRan(login);
+      if (reason !== undefined) throw reason;
+    }
     const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was done`;
     throw new Unknown(`${name}: the connection ended while ${run.purpose}: ${how}${endOfStderr(stderr)}`);
   }

@@ -139,7 +139,7 @@ function login(station: Station, { keys, agent, known }: Identity, sock: ClientC
       else if (code === 'ECONNREFUSED') reject(connectionRefused(where));
       else if (code === 'ETIMEDOUT' || level === 'client-timeout') reject(noAnswer(where));
       else if (/identification|version|Invalid/i.test(message)) reject(notSsh(where, message));
-      else if (code === 'ECONNRESET' || /ended|closed/i.test(message)) reject(closedEarly(where));
+      else if (code === 'ECONNRESET' || /ended|closed|lost/i.test(message)) reject(closedEarly(where));
       else reject(cannotReach(where, message));
     });
     client.on('close', () => reject(closedEarly(where)));
