@@ -60,9 +60,17 @@ own_or_leave() {
 open_umask "$ACCOUNT_UMASK"
 mkdir -p "$SAVE_PATH" || exit 73
 own_or_leave "$SAVE_DIR"
-if [ -e "$CHECKPOINT_DIR" ] && ! holds_manifest "$EXPERIMENT_ID" "$SAVED_MANIFEST" "$MANIFEST"; then
-    DISTRUST=${DISTRUST:-"$SAVE_DIR has checkpoints and no manifest of $EXPERIMENT_ID"}
-    distrust
+if [ -e "$CHECKPOINT_DIR" ]; then
+    # A launch may be replacing the manifest, and a file system shared between nodes may show neither file for a moment.
+    for pause in $PAUSES ''; do
+        if holds_manifest "$EXPERIMENT_ID" "$SAVED_MANIFEST" "$MANIFEST"; then break; fi
+        [ -z "$DISTRUST" ] || distrust
+        if [ -z "$pause" ]; then
+            DISTRUST="$SAVE_DIR has checkpoints and no manifest of $EXPERIMENT_ID"
+            distrust
+        fi
+        sleep "$pause"
+    done
 fi
 own_or_leave "$CHECKPOINT_DIR"
 private_umask "${CHAIN_SHARE:-}"
