@@ -19,6 +19,7 @@
 #   copy-added INDEX COUNT NAMES…
 #   copy-missing INDEX DIR       the experiment has no copy of that code
 #   copy-unknown INDEX DIR       there is a copy, and nothing to compare it with
+#   distrusted INDEX WHAT        a record that is a link or belongs to somebody else, and was not read
 #   task-end TASK_ID SECONDS     when Slurm's accounting says that a task without an end stopped
 #   cost FILES BYTES NANOSECONDS
 #
@@ -172,7 +173,7 @@ audit_released() {
 audit_journals() {
     local save=$SAVE_DIR entry cell last lines end
     for entry in "$save/.chain/"[0-9]*.jsonl; do
-        [ -f "$entry" ] || continue
+        is_trusted "$1" "$entry" || continue
         cell=${entry##*/}
         [ -r "$entry" ] || { answer journal "$1" "${cell%.jsonl}" unreadable; continue; }
         mapfile lines <"$entry"
@@ -182,6 +183,13 @@ audit_journals() {
         answer journal "$1" "${cell%.jsonl}" $end "${lines[@]%$'\n'}"
         if [[ $last =~ ^\{\"event\":\"start\",.*\"task\":\"([0-9]+)\" ]]; then OPEN_TASKS+=("${BASH_REMATCH[1]}"); fi
     done
+}
+
+# is_trusted INDEX FILE: succeeds if the file is ours. Answers if it is somebody else's.
+is_trusted() {
+    is_ours "$2" && return
+    [ -z "$DISTRUST" ] || answer distrusted "$1" "$DISTRUST"
+    return 1
 }
 
 audit_experiment() {
@@ -197,17 +205,23 @@ audit_experiment() {
         audit_released "$index"
         audit_journals "$index"
     fi
-    if [ -n "$DIR" ] && [ -r "$LEDGER" ]; then
+    if [ -n "$DIR" ] && is_trusted "$index" "$LEDGER" && [ -r "$LEDGER" ]; then
         mapfile -t lines <"$LEDGER"
         answer ledger "$index" "${lines[@]}"
     fi
     for file in "$SAVED_SUMMARY" ${DIR:+"$SUMMARY"}; do
         text=''
-        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer summary "$index" "$file" "$text"; }
+        if is_trusted "$index" "$file" && [ -r "$file" ]; then
+            IFS= read -r -d '' text <"$file"
+            answer summary "$index" "$file" "$text"
+        fi
     done
     for file in "$SAVED_MANIFEST" ${DIR:+"$MANIFEST"}; do
         text=''
-        [ ! -r "$file" ] || { IFS= read -r -d '' text <"$file"; answer manifest "$index" "$file" "$text"; }
+        if is_trusted "$index" "$file" && [ -r "$file" ]; then
+            IFS= read -r -d '' text <"$file"
+            answer manifest "$index" "$file" "$text"
+        fi
     done
     [ -z "$DIR" ] || [ ! -d "$DIR" ] || audit_directory "$index" "$4"
     answer experiment "$index"

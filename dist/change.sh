@@ -20,7 +20,7 @@ launcher_gone() { read -r -t 0 -u 3; }
 lock_is_stale() {
     local dir=$1 host pid rest
     read -r host pid rest 2>/dev/null <"$dir/holder" || host=
-    if [ "$host" = "$(uname -n)" ] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
+    if [ "$host" = "$(uname -n)" ] && [[ $pid =~ ^[0-9]+$ ]] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
     lock_age "$dir" && [ "$LOCK_AGE" -gt $LEASE ]
 }
 
@@ -34,8 +34,13 @@ keep_lock() { lock_still_held && lock_renew; }
 take_launch_lock() {
     local waited=0 lock
     experiment_layout "$1" "$2"
-    SCRATCH=$(mktemp) || { answer problem "no temporary file could be made on $(uname -n)"; exit 1; }
-    trap 'status=$?; rm -f "$SCRATCH"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$status"' EXIT
+    if { [ -d "$DIR" ] && ! own_directory "$DIR"; } || ! are_ours "$MANIFEST" "$SUMMARY" "$LEDGER" "$JOB_SCRIPT"; then
+        foreign "$DISTRUST"
+        exit 1
+    fi
+    SCRATCH_DIR=$(mktemp -d) || { answer problem "no temporary directory could be made on $(uname -n)"; exit 1; }
+    SCRATCH=$SCRATCH_DIR/said OUTCOME=$SCRATCH_DIR/outcome
+    trap 'status=$?; rm -rf "$SCRATCH_DIR"; [ -z "${LOCK_HELD:-}" ] || ! lock_still_held || lock_release; answer end "$status"' EXIT
 
     while :; do
         lock_try "$LAUNCH_LOCK" "$(uname -n) $$ $3" && break

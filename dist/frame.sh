@@ -13,6 +13,8 @@ exec 4>&1 1>&2
 # A start-up file or the prelude may have set options that change what the text below means.
 set +efuCxv
 shopt -u failglob nullglob dotglob
+ACCOUNT_UMASK=$(umask)
+private_umask "${CHAIN_SHARE:-}"
 # These variables of an account change what the Slurm commands print.
 for name in $(compgen -e); do
     case $name in SQUEUE_* | SACCT_* | SCONTROL_* | SCANCEL_* | SINFO_*) unset "$name" ;; esac
@@ -33,6 +35,11 @@ answer() {
     printf '\n%s\n' "$line" >&4
 }
 
+# foreign WHAT: answers about something that trust.sh refuses.
+foreign() {
+    answer problem "$1 on $(uname -n). Slurm Chain uses only what the account made itself. Find out who made it, and move it away"
+}
+
 # expand_path WHAT PATH: expands a path that starts with ~/ or $NAME/ from the login environment, and nothing else in it.
 # Sets EXPANDED. Fails with an answer if the variable is not set, or if the result is not absolute.
 expand_path() {
@@ -42,6 +49,11 @@ expand_path() {
         '$'*)
             name=${path#'$'}
             name=${name%%/*}
+            # Only a name: bash runs what stands in the subscript of `a[…]`.
+            if ! [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then
+                answer problem "$what is '$path', and '$name' is not the name of a variable"
+                return 1
+            fi
             if [ -z "${!name:-}" ]; then
                 answer problem "$what is '$path', but \$$name is not set in the login environment of $(id -un)@$(uname -n)"
                 return 1
@@ -68,12 +80,29 @@ tree_listing() (
     find . -type f -perm -100 -printf 'exec %p\n' | sort
 )
 
-# write_whole FILE TEXT: readers see the old content or the new, never a part of it. Two writers cannot mix their texts.
+# write_whole FILE TEXT: readers see the old content or the new, never a part of it. Two writers cannot mix their texts. A link
+# with the name of the file is replaced and not followed.
 write_whole() {
     local hidden
-    hidden=$1.new.$(uname -n).$$
-    printf '%s' "$2" >"$hidden" && mv -f "$hidden" "$1"
+    hidden=$(mktemp "${1%/*}/.new.XXXXXXXXXX") || return 1
+    if ! { [ "${CHAIN_SHARE:-}" != group ] || chmod g+r "$hidden"; } || ! printf '%s' "$2" >"$hidden" || ! mv -fT "$hidden" "$1"; then
+        rm -f "$hidden"
+        return 1
+    fi
 }
+
+# write_secret FILE TEXT: like write_whole, for what only the account may read, with `share: group` too.
+write_secret() {
+    local hidden
+    hidden=$(mktemp "${1%/*}/.new.XXXXXXXXXX") || return 1
+    if ! is_private "$hidden" || ! printf '%s' "$2" >"$hidden" || ! mv -fT "$hidden" "$1"; then
+        rm -f "$hidden"
+        return 1
+    fi
+}
+
+# is_private FILE: succeeds if the file is ours and its mode is 0600. An access control list shows in the mode.
+is_private() { is_ours "$1" && [ "$(stat -c %a "$1")" = 600 ]; }
 
 sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }
 

@@ -60569,7 +60569,7 @@ exports.P3 = identity.isCollection;
 __webpack_unused_export__ = identity.isDocument;
 exports.jh = identity.isMap;
 __webpack_unused_export__ = identity.isNode;
-__webpack_unused_export__ = identity.isPair;
+exports.tO = identity.isPair;
 exports.jn = identity.isScalar;
 exports.oP = identity.isSeq;
 exports.Rm = Pair.Pair;
@@ -60583,7 +60583,7 @@ __webpack_unused_export__ = parser.Parser;
 __webpack_unused_export__ = publicApi.parse;
 __webpack_unused_export__ = publicApi.parseAllDocuments;
 exports.Tp = publicApi.parseDocument;
-__webpack_unused_export__ = publicApi.stringify;
+exports.As = publicApi.stringify;
 __webpack_unused_export__ = visit.visit;
 __webpack_unused_export__ = visit.visitAsync;
 
@@ -66547,2956 +66547,15 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 1679:
+/***/ 1926:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
 
-;// CONCATENATED MODULE: external "os"
-const external_os_namespaceObject = require("os");
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/utils.js
-// We use any as a valid input type
-/* eslint-disable @typescript-eslint/no-explicit-any */
-/**
- * Sanitizes an input into a string so it can be passed into issueCommand safely
- * @param input input to sanitize into a string
- */
-function utils_toCommandValue(input) {
-    if (input === null || input === undefined) {
-        return '';
-    }
-    else if (typeof input === 'string' || input instanceof String) {
-        return input;
-    }
-    return JSON.stringify(input);
-}
-/**
- *
- * @param annotationProperties
- * @returns The command properties to send with the actual annotation command
- * See IssueCommandProperties: https://github.com/actions/runner/blob/main/src/Runner.Worker/ActionCommandManager.cs#L646
- */
-function utils_toCommandProperties(annotationProperties) {
-    if (!Object.keys(annotationProperties).length) {
-        return {};
-    }
-    return {
-        title: annotationProperties.title,
-        file: annotationProperties.file,
-        line: annotationProperties.startLine,
-        endLine: annotationProperties.endLine,
-        col: annotationProperties.startColumn,
-        endColumn: annotationProperties.endColumn
-    };
-}
-//# sourceMappingURL=utils.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/command.js
-
-
-/**
- * Issues a command to the GitHub Actions runner
- *
- * @param command - The command name to issue
- * @param properties - Additional properties for the command (key-value pairs)
- * @param message - The message to include with the command
- * @remarks
- * This function outputs a specially formatted string to stdout that the Actions
- * runner interprets as a command. These commands can control workflow behavior,
- * set outputs, create annotations, mask values, and more.
- *
- * Command Format:
- *   ::name key=value,key=value::message
- *
- * @example
- * ```typescript
- * // Issue a warning annotation
- * issueCommand('warning', {}, 'This is a warning message');
- * // Output: ::warning::This is a warning message
- *
- * // Set an environment variable
- * issueCommand('set-env', { name: 'MY_VAR' }, 'some value');
- * // Output: ::set-env name=MY_VAR::some value
- *
- * // Add a secret mask
- * issueCommand('add-mask', {}, 'secretValue123');
- * // Output: ::add-mask::secretValue123
- * ```
- *
- * @internal
- * This is an internal utility function that powers the public API functions
- * such as setSecret, warning, error, and exportVariable.
- */
-function command_issueCommand(command, properties, message) {
-    const cmd = new Command(command, properties, message);
-    process.stdout.write(cmd.toString() + external_os_namespaceObject.EOL);
-}
-function command_issue(name, message = '') {
-    command_issueCommand(name, {}, message);
-}
-const CMD_STRING = '::';
-class Command {
-    constructor(command, properties, message) {
-        if (!command) {
-            command = 'missing.command';
-        }
-        this.command = command;
-        this.properties = properties;
-        this.message = message;
-    }
-    toString() {
-        let cmdStr = CMD_STRING + this.command;
-        if (this.properties && Object.keys(this.properties).length > 0) {
-            cmdStr += ' ';
-            let first = true;
-            for (const key in this.properties) {
-                if (this.properties.hasOwnProperty(key)) {
-                    const val = this.properties[key];
-                    if (val) {
-                        if (first) {
-                            first = false;
-                        }
-                        else {
-                            cmdStr += ',';
-                        }
-                        cmdStr += `${key}=${escapeProperty(val)}`;
-                    }
-                }
-            }
-        }
-        cmdStr += `${CMD_STRING}${escapeData(this.message)}`;
-        return cmdStr;
-    }
-}
-function escapeData(s) {
-    return utils_toCommandValue(s)
-        .replace(/%/g, '%25')
-        .replace(/\r/g, '%0D')
-        .replace(/\n/g, '%0A');
-}
-function escapeProperty(s) {
-    return utils_toCommandValue(s)
-        .replace(/%/g, '%25')
-        .replace(/\r/g, '%0D')
-        .replace(/\n/g, '%0A')
-        .replace(/:/g, '%3A')
-        .replace(/,/g, '%2C');
-}
-//# sourceMappingURL=command.js.map
-// EXTERNAL MODULE: external "crypto"
-var external_crypto_ = __nccwpck_require__(6982);
 // EXTERNAL MODULE: external "fs"
 var external_fs_ = __nccwpck_require__(9896);
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/file-command.js
-// For internal use, subject to change.
-// We use any as a valid input type
-/* eslint-disable @typescript-eslint/no-explicit-any */
-
-
-
-
-function file_command_issueFileCommand(command, message) {
-    const filePath = process.env[`GITHUB_${command}`];
-    if (!filePath) {
-        throw new Error(`Unable to find environment variable for file command ${command}`);
-    }
-    if (!external_fs_.existsSync(filePath)) {
-        throw new Error(`Missing file at path: ${filePath}`);
-    }
-    external_fs_.appendFileSync(filePath, `${utils_toCommandValue(message)}${external_os_namespaceObject.EOL}`, {
-        encoding: 'utf8'
-    });
-}
-function file_command_prepareKeyValueMessage(key, value) {
-    const delimiter = `ghadelimiter_${external_crypto_.randomUUID()}`;
-    const convertedValue = utils_toCommandValue(value);
-    // These should realistically never happen, but just in case someone finds a
-    // way to exploit uuid generation let's not allow keys or values that contain
-    // the delimiter.
-    if (key.includes(delimiter)) {
-        throw new Error(`Unexpected input: name should not contain the delimiter "${delimiter}"`);
-    }
-    if (convertedValue.includes(delimiter)) {
-        throw new Error(`Unexpected input: value should not contain the delimiter "${delimiter}"`);
-    }
-    return `${key}<<${delimiter}${external_os_namespaceObject.EOL}${convertedValue}${external_os_namespaceObject.EOL}${delimiter}`;
-}
-//# sourceMappingURL=file-command.js.map
-// EXTERNAL MODULE: external "path"
-var external_path_ = __nccwpck_require__(6928);
-// EXTERNAL MODULE: external "http"
-var external_http_ = __nccwpck_require__(8611);
-// EXTERNAL MODULE: external "https"
-var external_https_ = __nccwpck_require__(5692);
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/proxy.js
-function getProxyUrl(reqUrl) {
-    const usingSsl = reqUrl.protocol === 'https:';
-    if (checkBypass(reqUrl)) {
-        return undefined;
-    }
-    const proxyVar = (() => {
-        if (usingSsl) {
-            return process.env['https_proxy'] || process.env['HTTPS_PROXY'];
-        }
-        else {
-            return process.env['http_proxy'] || process.env['HTTP_PROXY'];
-        }
-    })();
-    if (proxyVar) {
-        try {
-            return new DecodedURL(proxyVar);
-        }
-        catch (_a) {
-            if (!proxyVar.startsWith('http://') && !proxyVar.startsWith('https://'))
-                return new DecodedURL(`http://${proxyVar}`);
-        }
-    }
-    else {
-        return undefined;
-    }
-}
-function checkBypass(reqUrl) {
-    if (!reqUrl.hostname) {
-        return false;
-    }
-    const reqHost = reqUrl.hostname;
-    if (isLoopbackAddress(reqHost)) {
-        return true;
-    }
-    const noProxy = process.env['no_proxy'] || process.env['NO_PROXY'] || '';
-    if (!noProxy) {
-        return false;
-    }
-    // Determine the request port
-    let reqPort;
-    if (reqUrl.port) {
-        reqPort = Number(reqUrl.port);
-    }
-    else if (reqUrl.protocol === 'http:') {
-        reqPort = 80;
-    }
-    else if (reqUrl.protocol === 'https:') {
-        reqPort = 443;
-    }
-    // Format the request hostname and hostname with port
-    const upperReqHosts = [reqUrl.hostname.toUpperCase()];
-    if (typeof reqPort === 'number') {
-        upperReqHosts.push(`${upperReqHosts[0]}:${reqPort}`);
-    }
-    // Compare request host against noproxy
-    for (const upperNoProxyItem of noProxy
-        .split(',')
-        .map(x => x.trim().toUpperCase())
-        .filter(x => x)) {
-        if (upperNoProxyItem === '*' ||
-            upperReqHosts.some(x => x === upperNoProxyItem ||
-                x.endsWith(`.${upperNoProxyItem}`) ||
-                (upperNoProxyItem.startsWith('.') &&
-                    x.endsWith(`${upperNoProxyItem}`)))) {
-            return true;
-        }
-    }
-    return false;
-}
-function isLoopbackAddress(host) {
-    const hostLower = host.toLowerCase();
-    return (hostLower === 'localhost' ||
-        hostLower.startsWith('127.') ||
-        hostLower.startsWith('[::1]') ||
-        hostLower.startsWith('[0:0:0:0:0:0:0:1]'));
-}
-class DecodedURL extends URL {
-    constructor(url, base) {
-        super(url, base);
-        this._decodedUsername = decodeURIComponent(super.username);
-        this._decodedPassword = decodeURIComponent(super.password);
-    }
-    get username() {
-        return this._decodedUsername;
-    }
-    get password() {
-        return this._decodedPassword;
-    }
-}
-//# sourceMappingURL=proxy.js.map
-// EXTERNAL MODULE: ./node_modules/tunnel/index.js
-var node_modules_tunnel = __nccwpck_require__(770);
-// EXTERNAL MODULE: ./node_modules/undici/index.js
-var undici = __nccwpck_require__(6752);
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/index.js
-/* eslint-disable @typescript-eslint/no-explicit-any */
-var __awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-
-
-
-var HttpCodes;
-(function (HttpCodes) {
-    HttpCodes[HttpCodes["OK"] = 200] = "OK";
-    HttpCodes[HttpCodes["MultipleChoices"] = 300] = "MultipleChoices";
-    HttpCodes[HttpCodes["MovedPermanently"] = 301] = "MovedPermanently";
-    HttpCodes[HttpCodes["ResourceMoved"] = 302] = "ResourceMoved";
-    HttpCodes[HttpCodes["SeeOther"] = 303] = "SeeOther";
-    HttpCodes[HttpCodes["NotModified"] = 304] = "NotModified";
-    HttpCodes[HttpCodes["UseProxy"] = 305] = "UseProxy";
-    HttpCodes[HttpCodes["SwitchProxy"] = 306] = "SwitchProxy";
-    HttpCodes[HttpCodes["TemporaryRedirect"] = 307] = "TemporaryRedirect";
-    HttpCodes[HttpCodes["PermanentRedirect"] = 308] = "PermanentRedirect";
-    HttpCodes[HttpCodes["BadRequest"] = 400] = "BadRequest";
-    HttpCodes[HttpCodes["Unauthorized"] = 401] = "Unauthorized";
-    HttpCodes[HttpCodes["PaymentRequired"] = 402] = "PaymentRequired";
-    HttpCodes[HttpCodes["Forbidden"] = 403] = "Forbidden";
-    HttpCodes[HttpCodes["NotFound"] = 404] = "NotFound";
-    HttpCodes[HttpCodes["MethodNotAllowed"] = 405] = "MethodNotAllowed";
-    HttpCodes[HttpCodes["NotAcceptable"] = 406] = "NotAcceptable";
-    HttpCodes[HttpCodes["ProxyAuthenticationRequired"] = 407] = "ProxyAuthenticationRequired";
-    HttpCodes[HttpCodes["RequestTimeout"] = 408] = "RequestTimeout";
-    HttpCodes[HttpCodes["Conflict"] = 409] = "Conflict";
-    HttpCodes[HttpCodes["Gone"] = 410] = "Gone";
-    HttpCodes[HttpCodes["TooManyRequests"] = 429] = "TooManyRequests";
-    HttpCodes[HttpCodes["InternalServerError"] = 500] = "InternalServerError";
-    HttpCodes[HttpCodes["NotImplemented"] = 501] = "NotImplemented";
-    HttpCodes[HttpCodes["BadGateway"] = 502] = "BadGateway";
-    HttpCodes[HttpCodes["ServiceUnavailable"] = 503] = "ServiceUnavailable";
-    HttpCodes[HttpCodes["GatewayTimeout"] = 504] = "GatewayTimeout";
-})(HttpCodes || (HttpCodes = {}));
-var Headers;
-(function (Headers) {
-    Headers["Accept"] = "accept";
-    Headers["ContentType"] = "content-type";
-})(Headers || (Headers = {}));
-var MediaTypes;
-(function (MediaTypes) {
-    MediaTypes["ApplicationJson"] = "application/json";
-})(MediaTypes || (MediaTypes = {}));
-/**
- * Returns the proxy URL, depending upon the supplied url and proxy environment variables.
- * @param serverUrl  The server URL where the request will be sent. For example, https://api.github.com
- */
-function lib_getProxyUrl(serverUrl) {
-    const proxyUrl = pm.getProxyUrl(new URL(serverUrl));
-    return proxyUrl ? proxyUrl.href : '';
-}
-const HttpRedirectCodes = [
-    HttpCodes.MovedPermanently,
-    HttpCodes.ResourceMoved,
-    HttpCodes.SeeOther,
-    HttpCodes.TemporaryRedirect,
-    HttpCodes.PermanentRedirect
-];
-const HttpResponseRetryCodes = [
-    HttpCodes.BadGateway,
-    HttpCodes.ServiceUnavailable,
-    HttpCodes.GatewayTimeout
-];
-const RetryableHttpVerbs = (/* unused pure expression or super */ null && (['OPTIONS', 'GET', 'DELETE', 'HEAD']));
-const ExponentialBackoffCeiling = 10;
-const ExponentialBackoffTimeSlice = 5;
-class HttpClientError extends Error {
-    constructor(message, statusCode) {
-        super(message);
-        this.name = 'HttpClientError';
-        this.statusCode = statusCode;
-        Object.setPrototypeOf(this, HttpClientError.prototype);
-    }
-}
-class HttpClientResponse {
-    constructor(message) {
-        this.message = message;
-    }
-    readBody() {
-        return __awaiter(this, void 0, void 0, function* () {
-            return new Promise((resolve) => __awaiter(this, void 0, void 0, function* () {
-                let output = Buffer.alloc(0);
-                this.message.on('data', (chunk) => {
-                    output = Buffer.concat([output, chunk]);
-                });
-                this.message.on('end', () => {
-                    resolve(output.toString());
-                });
-            }));
-        });
-    }
-    readBodyBuffer() {
-        return __awaiter(this, void 0, void 0, function* () {
-            return new Promise((resolve) => __awaiter(this, void 0, void 0, function* () {
-                const chunks = [];
-                this.message.on('data', (chunk) => {
-                    chunks.push(chunk);
-                });
-                this.message.on('end', () => {
-                    resolve(Buffer.concat(chunks));
-                });
-            }));
-        });
-    }
-}
-function isHttps(requestUrl) {
-    const parsedUrl = new URL(requestUrl);
-    return parsedUrl.protocol === 'https:';
-}
-class lib_HttpClient {
-    constructor(userAgent, handlers, requestOptions) {
-        this._ignoreSslError = false;
-        this._allowRedirects = true;
-        this._allowRedirectDowngrade = false;
-        this._maxRedirects = 50;
-        this._allowRetries = false;
-        this._maxRetries = 1;
-        this._keepAlive = false;
-        this._disposed = false;
-        this.userAgent = this._getUserAgentWithOrchestrationId(userAgent);
-        this.handlers = handlers || [];
-        this.requestOptions = requestOptions;
-        if (requestOptions) {
-            if (requestOptions.ignoreSslError != null) {
-                this._ignoreSslError = requestOptions.ignoreSslError;
-            }
-            this._socketTimeout = requestOptions.socketTimeout;
-            if (requestOptions.allowRedirects != null) {
-                this._allowRedirects = requestOptions.allowRedirects;
-            }
-            if (requestOptions.allowRedirectDowngrade != null) {
-                this._allowRedirectDowngrade = requestOptions.allowRedirectDowngrade;
-            }
-            if (requestOptions.maxRedirects != null) {
-                this._maxRedirects = Math.max(requestOptions.maxRedirects, 0);
-            }
-            if (requestOptions.keepAlive != null) {
-                this._keepAlive = requestOptions.keepAlive;
-            }
-            if (requestOptions.allowRetries != null) {
-                this._allowRetries = requestOptions.allowRetries;
-            }
-            if (requestOptions.maxRetries != null) {
-                this._maxRetries = requestOptions.maxRetries;
-            }
-        }
-    }
-    options(requestUrl, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('OPTIONS', requestUrl, null, additionalHeaders || {});
-        });
-    }
-    get(requestUrl, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('GET', requestUrl, null, additionalHeaders || {});
-        });
-    }
-    del(requestUrl, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('DELETE', requestUrl, null, additionalHeaders || {});
-        });
-    }
-    post(requestUrl, data, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('POST', requestUrl, data, additionalHeaders || {});
-        });
-    }
-    patch(requestUrl, data, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('PATCH', requestUrl, data, additionalHeaders || {});
-        });
-    }
-    put(requestUrl, data, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('PUT', requestUrl, data, additionalHeaders || {});
-        });
-    }
-    head(requestUrl, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request('HEAD', requestUrl, null, additionalHeaders || {});
-        });
-    }
-    sendStream(verb, requestUrl, stream, additionalHeaders) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return this.request(verb, requestUrl, stream, additionalHeaders);
-        });
-    }
-    /**
-     * Gets a typed object from an endpoint
-     * Be aware that not found returns a null.  Other errors (4xx, 5xx) reject the promise
-     */
-    getJson(requestUrl_1) {
-        return __awaiter(this, arguments, void 0, function* (requestUrl, additionalHeaders = {}) {
-            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
-            const res = yield this.get(requestUrl, additionalHeaders);
-            return this._processResponse(res, this.requestOptions);
-        });
-    }
-    postJson(requestUrl_1, obj_1) {
-        return __awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
-            const data = JSON.stringify(obj, null, 2);
-            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
-            additionalHeaders[Headers.ContentType] =
-                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
-            const res = yield this.post(requestUrl, data, additionalHeaders);
-            return this._processResponse(res, this.requestOptions);
-        });
-    }
-    putJson(requestUrl_1, obj_1) {
-        return __awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
-            const data = JSON.stringify(obj, null, 2);
-            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
-            additionalHeaders[Headers.ContentType] =
-                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
-            const res = yield this.put(requestUrl, data, additionalHeaders);
-            return this._processResponse(res, this.requestOptions);
-        });
-    }
-    patchJson(requestUrl_1, obj_1) {
-        return __awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
-            const data = JSON.stringify(obj, null, 2);
-            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
-            additionalHeaders[Headers.ContentType] =
-                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
-            const res = yield this.patch(requestUrl, data, additionalHeaders);
-            return this._processResponse(res, this.requestOptions);
-        });
-    }
-    /**
-     * Makes a raw http request.
-     * All other methods such as get, post, patch, and request ultimately call this.
-     * Prefer get, del, post and patch
-     */
-    request(verb, requestUrl, data, headers) {
-        return __awaiter(this, void 0, void 0, function* () {
-            if (this._disposed) {
-                throw new Error('Client has already been disposed.');
-            }
-            const parsedUrl = new URL(requestUrl);
-            let info = this._prepareRequest(verb, parsedUrl, headers);
-            // Only perform retries on reads since writes may not be idempotent.
-            const maxTries = this._allowRetries && RetryableHttpVerbs.includes(verb)
-                ? this._maxRetries + 1
-                : 1;
-            let numTries = 0;
-            let response;
-            do {
-                response = yield this.requestRaw(info, data);
-                // Check if it's an authentication challenge
-                if (response &&
-                    response.message &&
-                    response.message.statusCode === HttpCodes.Unauthorized) {
-                    let authenticationHandler;
-                    for (const handler of this.handlers) {
-                        if (handler.canHandleAuthentication(response)) {
-                            authenticationHandler = handler;
-                            break;
-                        }
-                    }
-                    if (authenticationHandler) {
-                        return authenticationHandler.handleAuthentication(this, info, data);
-                    }
-                    else {
-                        // We have received an unauthorized response but have no handlers to handle it.
-                        // Let the response return to the caller.
-                        return response;
-                    }
-                }
-                let redirectsRemaining = this._maxRedirects;
-                while (response.message.statusCode &&
-                    HttpRedirectCodes.includes(response.message.statusCode) &&
-                    this._allowRedirects &&
-                    redirectsRemaining > 0) {
-                    const redirectUrl = response.message.headers['location'];
-                    if (!redirectUrl) {
-                        // if there's no location to redirect to, we won't
-                        break;
-                    }
-                    const parsedRedirectUrl = new URL(redirectUrl);
-                    if (parsedUrl.protocol === 'https:' &&
-                        parsedUrl.protocol !== parsedRedirectUrl.protocol &&
-                        !this._allowRedirectDowngrade) {
-                        throw new Error('Redirect from HTTPS to HTTP protocol. This downgrade is not allowed for security reasons. If you want to allow this behavior, set the allowRedirectDowngrade option to true.');
-                    }
-                    // we need to finish reading the response before reassigning response
-                    // which will leak the open socket.
-                    yield response.readBody();
-                    // strip authorization header if redirected to a different hostname
-                    if (parsedRedirectUrl.hostname !== parsedUrl.hostname) {
-                        for (const header in headers) {
-                            // header names are case insensitive
-                            if (header.toLowerCase() === 'authorization') {
-                                delete headers[header];
-                            }
-                        }
-                    }
-                    // let's make the request with the new redirectUrl
-                    info = this._prepareRequest(verb, parsedRedirectUrl, headers);
-                    response = yield this.requestRaw(info, data);
-                    redirectsRemaining--;
-                }
-                if (!response.message.statusCode ||
-                    !HttpResponseRetryCodes.includes(response.message.statusCode)) {
-                    // If not a retry code, return immediately instead of retrying
-                    return response;
-                }
-                numTries += 1;
-                if (numTries < maxTries) {
-                    yield response.readBody();
-                    yield this._performExponentialBackoff(numTries);
-                }
-            } while (numTries < maxTries);
-            return response;
-        });
-    }
-    /**
-     * Needs to be called if keepAlive is set to true in request options.
-     */
-    dispose() {
-        if (this._agent) {
-            this._agent.destroy();
-        }
-        this._disposed = true;
-    }
-    /**
-     * Raw request.
-     * @param info
-     * @param data
-     */
-    requestRaw(info, data) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return new Promise((resolve, reject) => {
-                function callbackForResult(err, res) {
-                    if (err) {
-                        reject(err);
-                    }
-                    else if (!res) {
-                        // If `err` is not passed, then `res` must be passed.
-                        reject(new Error('Unknown error'));
-                    }
-                    else {
-                        resolve(res);
-                    }
-                }
-                this.requestRawWithCallback(info, data, callbackForResult);
-            });
-        });
-    }
-    /**
-     * Raw request with callback.
-     * @param info
-     * @param data
-     * @param onResult
-     */
-    requestRawWithCallback(info, data, onResult) {
-        if (typeof data === 'string') {
-            if (!info.options.headers) {
-                info.options.headers = {};
-            }
-            info.options.headers['Content-Length'] = Buffer.byteLength(data, 'utf8');
-        }
-        let callbackCalled = false;
-        function handleResult(err, res) {
-            if (!callbackCalled) {
-                callbackCalled = true;
-                onResult(err, res);
-            }
-        }
-        const req = info.httpModule.request(info.options, (msg) => {
-            const res = new HttpClientResponse(msg);
-            handleResult(undefined, res);
-        });
-        let socket;
-        req.on('socket', sock => {
-            socket = sock;
-        });
-        // If we ever get disconnected, we want the socket to timeout eventually
-        req.setTimeout(this._socketTimeout || 3 * 60000, () => {
-            if (socket) {
-                socket.end();
-            }
-            handleResult(new Error(`Request timeout: ${info.options.path}`));
-        });
-        req.on('error', function (err) {
-            // err has statusCode property
-            // res should have headers
-            handleResult(err);
-        });
-        if (data && typeof data === 'string') {
-            req.write(data, 'utf8');
-        }
-        if (data && typeof data !== 'string') {
-            data.on('close', function () {
-                req.end();
-            });
-            data.pipe(req);
-        }
-        else {
-            req.end();
-        }
-    }
-    /**
-     * Gets an http agent. This function is useful when you need an http agent that handles
-     * routing through a proxy server - depending upon the url and proxy environment variables.
-     * @param serverUrl  The server URL where the request will be sent. For example, https://api.github.com
-     */
-    getAgent(serverUrl) {
-        const parsedUrl = new URL(serverUrl);
-        return this._getAgent(parsedUrl);
-    }
-    getAgentDispatcher(serverUrl) {
-        const parsedUrl = new URL(serverUrl);
-        const proxyUrl = pm.getProxyUrl(parsedUrl);
-        const useProxy = proxyUrl && proxyUrl.hostname;
-        if (!useProxy) {
-            return;
-        }
-        return this._getProxyAgentDispatcher(parsedUrl, proxyUrl);
-    }
-    _prepareRequest(method, requestUrl, headers) {
-        const info = {};
-        info.parsedUrl = requestUrl;
-        const usingSsl = info.parsedUrl.protocol === 'https:';
-        info.httpModule = usingSsl ? https : http;
-        const defaultPort = usingSsl ? 443 : 80;
-        info.options = {};
-        info.options.host = info.parsedUrl.hostname;
-        info.options.port = info.parsedUrl.port
-            ? parseInt(info.parsedUrl.port)
-            : defaultPort;
-        info.options.path =
-            (info.parsedUrl.pathname || '') + (info.parsedUrl.search || '');
-        info.options.method = method;
-        info.options.headers = this._mergeHeaders(headers);
-        if (this.userAgent != null) {
-            info.options.headers['user-agent'] = this.userAgent;
-        }
-        info.options.agent = this._getAgent(info.parsedUrl);
-        // gives handlers an opportunity to participate
-        if (this.handlers) {
-            for (const handler of this.handlers) {
-                handler.prepareRequest(info.options);
-            }
-        }
-        return info;
-    }
-    _mergeHeaders(headers) {
-        if (this.requestOptions && this.requestOptions.headers) {
-            return Object.assign({}, lowercaseKeys(this.requestOptions.headers), lowercaseKeys(headers || {}));
-        }
-        return lowercaseKeys(headers || {});
-    }
-    /**
-     * Gets an existing header value or returns a default.
-     * Handles converting number header values to strings since HTTP headers must be strings.
-     * Note: This returns string | string[] since some headers can have multiple values.
-     * For headers that must always be a single string (like Content-Type), use the
-     * specialized _getExistingOrDefaultContentTypeHeader method instead.
-     */
-    _getExistingOrDefaultHeader(additionalHeaders, header, _default) {
-        let clientHeader;
-        if (this.requestOptions && this.requestOptions.headers) {
-            const headerValue = lowercaseKeys(this.requestOptions.headers)[header];
-            if (headerValue) {
-                clientHeader =
-                    typeof headerValue === 'number' ? headerValue.toString() : headerValue;
-            }
-        }
-        const additionalValue = additionalHeaders[header];
-        if (additionalValue !== undefined) {
-            return typeof additionalValue === 'number'
-                ? additionalValue.toString()
-                : additionalValue;
-        }
-        if (clientHeader !== undefined) {
-            return clientHeader;
-        }
-        return _default;
-    }
-    /**
-     * Specialized version of _getExistingOrDefaultHeader for Content-Type header.
-     * Always returns a single string (not an array) since Content-Type should be a single value.
-     * Converts arrays to comma-separated strings and numbers to strings to ensure type safety.
-     * This was split from _getExistingOrDefaultHeader to provide stricter typing for callers
-     * that assign the result to places expecting a string (e.g., additionalHeaders[Headers.ContentType]).
-     */
-    _getExistingOrDefaultContentTypeHeader(additionalHeaders, _default) {
-        let clientHeader;
-        if (this.requestOptions && this.requestOptions.headers) {
-            const headerValue = lowercaseKeys(this.requestOptions.headers)[Headers.ContentType];
-            if (headerValue) {
-                if (typeof headerValue === 'number') {
-                    clientHeader = String(headerValue);
-                }
-                else if (Array.isArray(headerValue)) {
-                    clientHeader = headerValue.join(', ');
-                }
-                else {
-                    clientHeader = headerValue;
-                }
-            }
-        }
-        const additionalValue = additionalHeaders[Headers.ContentType];
-        // Return the first non-undefined value, converting numbers or arrays to strings if necessary
-        if (additionalValue !== undefined) {
-            if (typeof additionalValue === 'number') {
-                return String(additionalValue);
-            }
-            else if (Array.isArray(additionalValue)) {
-                return additionalValue.join(', ');
-            }
-            else {
-                return additionalValue;
-            }
-        }
-        if (clientHeader !== undefined) {
-            return clientHeader;
-        }
-        return _default;
-    }
-    _getAgent(parsedUrl) {
-        let agent;
-        const proxyUrl = pm.getProxyUrl(parsedUrl);
-        const useProxy = proxyUrl && proxyUrl.hostname;
-        if (this._keepAlive && useProxy) {
-            agent = this._proxyAgent;
-        }
-        if (!useProxy) {
-            agent = this._agent;
-        }
-        // if agent is already assigned use that agent.
-        if (agent) {
-            return agent;
-        }
-        const usingSsl = parsedUrl.protocol === 'https:';
-        let maxSockets = 100;
-        if (this.requestOptions) {
-            maxSockets = this.requestOptions.maxSockets || http.globalAgent.maxSockets;
-        }
-        // This is `useProxy` again, but we need to check `proxyURl` directly for TypeScripts's flow analysis.
-        if (proxyUrl && proxyUrl.hostname) {
-            const agentOptions = {
-                maxSockets,
-                keepAlive: this._keepAlive,
-                proxy: Object.assign(Object.assign({}, ((proxyUrl.username || proxyUrl.password) && {
-                    proxyAuth: `${proxyUrl.username}:${proxyUrl.password}`
-                })), { host: proxyUrl.hostname, port: proxyUrl.port })
-            };
-            let tunnelAgent;
-            const overHttps = proxyUrl.protocol === 'https:';
-            if (usingSsl) {
-                tunnelAgent = overHttps ? tunnel.httpsOverHttps : tunnel.httpsOverHttp;
-            }
-            else {
-                tunnelAgent = overHttps ? tunnel.httpOverHttps : tunnel.httpOverHttp;
-            }
-            agent = tunnelAgent(agentOptions);
-            this._proxyAgent = agent;
-        }
-        // if tunneling agent isn't assigned create a new agent
-        if (!agent) {
-            const options = { keepAlive: this._keepAlive, maxSockets };
-            agent = usingSsl ? new https.Agent(options) : new http.Agent(options);
-            this._agent = agent;
-        }
-        if (usingSsl && this._ignoreSslError) {
-            // we don't want to set NODE_TLS_REJECT_UNAUTHORIZED=0 since that will affect request for entire process
-            // http.RequestOptions doesn't expose a way to modify RequestOptions.agent.options
-            // we have to cast it to any and change it directly
-            agent.options = Object.assign(agent.options || {}, {
-                rejectUnauthorized: false
-            });
-        }
-        return agent;
-    }
-    _getProxyAgentDispatcher(parsedUrl, proxyUrl) {
-        let proxyAgent;
-        if (this._keepAlive) {
-            proxyAgent = this._proxyAgentDispatcher;
-        }
-        // if agent is already assigned use that agent.
-        if (proxyAgent) {
-            return proxyAgent;
-        }
-        const usingSsl = parsedUrl.protocol === 'https:';
-        proxyAgent = new ProxyAgent(Object.assign({ uri: proxyUrl.href, pipelining: !this._keepAlive ? 0 : 1 }, ((proxyUrl.username || proxyUrl.password) && {
-            token: `Basic ${Buffer.from(`${proxyUrl.username}:${proxyUrl.password}`).toString('base64')}`
-        })));
-        this._proxyAgentDispatcher = proxyAgent;
-        if (usingSsl && this._ignoreSslError) {
-            // we don't want to set NODE_TLS_REJECT_UNAUTHORIZED=0 since that will affect request for entire process
-            // http.RequestOptions doesn't expose a way to modify RequestOptions.agent.options
-            // we have to cast it to any and change it directly
-            proxyAgent.options = Object.assign(proxyAgent.options.requestTls || {}, {
-                rejectUnauthorized: false
-            });
-        }
-        return proxyAgent;
-    }
-    _getUserAgentWithOrchestrationId(userAgent) {
-        const baseUserAgent = userAgent || 'actions/http-client';
-        const orchId = process.env['ACTIONS_ORCHESTRATION_ID'];
-        if (orchId) {
-            // Sanitize the orchestration ID to ensure it contains only valid characters
-            // Valid characters: 0-9, a-z, _, -, .
-            const sanitizedId = orchId.replace(/[^a-z0-9_.-]/gi, '_');
-            return `${baseUserAgent} actions_orchestration_id/${sanitizedId}`;
-        }
-        return baseUserAgent;
-    }
-    _performExponentialBackoff(retryNumber) {
-        return __awaiter(this, void 0, void 0, function* () {
-            retryNumber = Math.min(ExponentialBackoffCeiling, retryNumber);
-            const ms = ExponentialBackoffTimeSlice * Math.pow(2, retryNumber);
-            return new Promise(resolve => setTimeout(() => resolve(), ms));
-        });
-    }
-    _processResponse(res, options) {
-        return __awaiter(this, void 0, void 0, function* () {
-            return new Promise((resolve, reject) => __awaiter(this, void 0, void 0, function* () {
-                const statusCode = res.message.statusCode || 0;
-                const response = {
-                    statusCode,
-                    result: null,
-                    headers: {}
-                };
-                // not found leads to null obj returned
-                if (statusCode === HttpCodes.NotFound) {
-                    resolve(response);
-                }
-                // get the result from the body
-                function dateTimeDeserializer(key, value) {
-                    if (typeof value === 'string') {
-                        const a = new Date(value);
-                        if (!isNaN(a.valueOf())) {
-                            return a;
-                        }
-                    }
-                    return value;
-                }
-                let obj;
-                let contents;
-                try {
-                    contents = yield res.readBody();
-                    if (contents && contents.length > 0) {
-                        if (options && options.deserializeDates) {
-                            obj = JSON.parse(contents, dateTimeDeserializer);
-                        }
-                        else {
-                            obj = JSON.parse(contents);
-                        }
-                        response.result = obj;
-                    }
-                    response.headers = res.message.headers;
-                }
-                catch (err) {
-                    // Invalid resource (contents not json);  leaving result obj null
-                }
-                // note that 3xx redirects are handled by the http layer.
-                if (statusCode > 299) {
-                    let msg;
-                    // if exception/error in body, attempt to get better error
-                    if (obj && obj.message) {
-                        msg = obj.message;
-                    }
-                    else if (contents && contents.length > 0) {
-                        // it may be the case that the exception is in the body message as string
-                        msg = contents;
-                    }
-                    else {
-                        msg = `Failed request: (${statusCode})`;
-                    }
-                    const err = new HttpClientError(msg, statusCode);
-                    err.result = response.result;
-                    reject(err);
-                }
-                else {
-                    resolve(response);
-                }
-            }));
-        });
-    }
-}
-const lowercaseKeys = (obj) => Object.keys(obj).reduce((c, k) => ((c[k.toLowerCase()] = obj[k]), c), {});
-//# sourceMappingURL=index.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/auth.js
-var auth_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-class BasicCredentialHandler {
-    constructor(username, password) {
-        this.username = username;
-        this.password = password;
-    }
-    prepareRequest(options) {
-        if (!options.headers) {
-            throw Error('The request has no headers');
-        }
-        options.headers['Authorization'] = `Basic ${Buffer.from(`${this.username}:${this.password}`).toString('base64')}`;
-    }
-    // This handler cannot handle 401
-    canHandleAuthentication() {
-        return false;
-    }
-    handleAuthentication() {
-        return auth_awaiter(this, void 0, void 0, function* () {
-            throw new Error('not implemented');
-        });
-    }
-}
-class auth_BearerCredentialHandler {
-    constructor(token) {
-        this.token = token;
-    }
-    // currently implements pre-authorization
-    // TODO: support preAuth = false where it hooks on 401
-    prepareRequest(options) {
-        if (!options.headers) {
-            throw Error('The request has no headers');
-        }
-        options.headers['Authorization'] = `Bearer ${this.token}`;
-    }
-    // This handler cannot handle 401
-    canHandleAuthentication() {
-        return false;
-    }
-    handleAuthentication() {
-        return auth_awaiter(this, void 0, void 0, function* () {
-            throw new Error('not implemented');
-        });
-    }
-}
-class PersonalAccessTokenCredentialHandler {
-    constructor(token) {
-        this.token = token;
-    }
-    // currently implements pre-authorization
-    // TODO: support preAuth = false where it hooks on 401
-    prepareRequest(options) {
-        if (!options.headers) {
-            throw Error('The request has no headers');
-        }
-        options.headers['Authorization'] = `Basic ${Buffer.from(`PAT:${this.token}`).toString('base64')}`;
-    }
-    // This handler cannot handle 401
-    canHandleAuthentication() {
-        return false;
-    }
-    handleAuthentication() {
-        return auth_awaiter(this, void 0, void 0, function* () {
-            throw new Error('not implemented');
-        });
-    }
-}
-//# sourceMappingURL=auth.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/oidc-utils.js
-var oidc_utils_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-
-class oidc_utils_OidcClient {
-    static createHttpClient(allowRetry = true, maxRetry = 10) {
-        const requestOptions = {
-            allowRetries: allowRetry,
-            maxRetries: maxRetry
-        };
-        return new HttpClient('actions/oidc-client', [new BearerCredentialHandler(oidc_utils_OidcClient.getRequestToken())], requestOptions);
-    }
-    static getRequestToken() {
-        const token = process.env['ACTIONS_ID_TOKEN_REQUEST_TOKEN'];
-        if (!token) {
-            throw new Error('Unable to get ACTIONS_ID_TOKEN_REQUEST_TOKEN env variable');
-        }
-        return token;
-    }
-    static getIDTokenUrl() {
-        const runtimeUrl = process.env['ACTIONS_ID_TOKEN_REQUEST_URL'];
-        if (!runtimeUrl) {
-            throw new Error('Unable to get ACTIONS_ID_TOKEN_REQUEST_URL env variable');
-        }
-        return runtimeUrl;
-    }
-    static getCall(id_token_url) {
-        return oidc_utils_awaiter(this, void 0, void 0, function* () {
-            var _a;
-            const httpclient = oidc_utils_OidcClient.createHttpClient();
-            const res = yield httpclient
-                .getJson(id_token_url)
-                .catch(error => {
-                throw new Error(`Failed to get ID Token. \n 
-        Error Code : ${error.statusCode}\n 
-        Error Message: ${error.message}`);
-            });
-            const id_token = (_a = res.result) === null || _a === void 0 ? void 0 : _a.value;
-            if (!id_token) {
-                throw new Error('Response json body do not have ID Token field');
-            }
-            return id_token;
-        });
-    }
-    static getIDToken(audience) {
-        return oidc_utils_awaiter(this, void 0, void 0, function* () {
-            try {
-                // New ID Token is requested from action service
-                let id_token_url = oidc_utils_OidcClient.getIDTokenUrl();
-                if (audience) {
-                    const encodedAudience = encodeURIComponent(audience);
-                    id_token_url = `${id_token_url}&audience=${encodedAudience}`;
-                }
-                debug(`ID token url is ${id_token_url}`);
-                const id_token = yield oidc_utils_OidcClient.getCall(id_token_url);
-                setSecret(id_token);
-                return id_token;
-            }
-            catch (error) {
-                throw new Error(`Error message: ${error.message}`);
-            }
-        });
-    }
-}
-//# sourceMappingURL=oidc-utils.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/summary.js
-var summary_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-const { access, appendFile, writeFile } = external_fs_.promises;
-const SUMMARY_ENV_VAR = 'GITHUB_STEP_SUMMARY';
-const SUMMARY_DOCS_URL = 'https://docs.github.com/actions/using-workflows/workflow-commands-for-github-actions#adding-a-job-summary';
-class Summary {
-    constructor() {
-        this._buffer = '';
-    }
-    /**
-     * Finds the summary file path from the environment, rejects if env var is not found or file does not exist
-     * Also checks r/w permissions.
-     *
-     * @returns step summary file path
-     */
-    filePath() {
-        return summary_awaiter(this, void 0, void 0, function* () {
-            if (this._filePath) {
-                return this._filePath;
-            }
-            const pathFromEnv = process.env[SUMMARY_ENV_VAR];
-            if (!pathFromEnv) {
-                throw new Error(`Unable to find environment variable for $${SUMMARY_ENV_VAR}. Check if your runtime environment supports job summaries.`);
-            }
-            try {
-                yield access(pathFromEnv, external_fs_.constants.R_OK | external_fs_.constants.W_OK);
-            }
-            catch (_a) {
-                throw new Error(`Unable to access summary file: '${pathFromEnv}'. Check if the file has correct read/write permissions.`);
-            }
-            this._filePath = pathFromEnv;
-            return this._filePath;
-        });
-    }
-    /**
-     * Wraps content in an HTML tag, adding any HTML attributes
-     *
-     * @param {string} tag HTML tag to wrap
-     * @param {string | null} content content within the tag
-     * @param {[attribute: string]: string} attrs key-value list of HTML attributes to add
-     *
-     * @returns {string} content wrapped in HTML element
-     */
-    wrap(tag, content, attrs = {}) {
-        const htmlAttrs = Object.entries(attrs)
-            .map(([key, value]) => ` ${key}="${value}"`)
-            .join('');
-        if (!content) {
-            return `<${tag}${htmlAttrs}>`;
-        }
-        return `<${tag}${htmlAttrs}>${content}</${tag}>`;
-    }
-    /**
-     * Writes text in the buffer to the summary buffer file and empties buffer. Will append by default.
-     *
-     * @param {SummaryWriteOptions} [options] (optional) options for write operation
-     *
-     * @returns {Promise<Summary>} summary instance
-     */
-    write(options) {
-        return summary_awaiter(this, void 0, void 0, function* () {
-            const overwrite = !!(options === null || options === void 0 ? void 0 : options.overwrite);
-            const filePath = yield this.filePath();
-            const writeFunc = overwrite ? writeFile : appendFile;
-            yield writeFunc(filePath, this._buffer, { encoding: 'utf8' });
-            return this.emptyBuffer();
-        });
-    }
-    /**
-     * Clears the summary buffer and wipes the summary file
-     *
-     * @returns {Summary} summary instance
-     */
-    clear() {
-        return summary_awaiter(this, void 0, void 0, function* () {
-            return this.emptyBuffer().write({ overwrite: true });
-        });
-    }
-    /**
-     * Returns the current summary buffer as a string
-     *
-     * @returns {string} string of summary buffer
-     */
-    stringify() {
-        return this._buffer;
-    }
-    /**
-     * If the summary buffer is empty
-     *
-     * @returns {boolen} true if the buffer is empty
-     */
-    isEmptyBuffer() {
-        return this._buffer.length === 0;
-    }
-    /**
-     * Resets the summary buffer without writing to summary file
-     *
-     * @returns {Summary} summary instance
-     */
-    emptyBuffer() {
-        this._buffer = '';
-        return this;
-    }
-    /**
-     * Adds raw text to the summary buffer
-     *
-     * @param {string} text content to add
-     * @param {boolean} [addEOL=false] (optional) append an EOL to the raw text (default: false)
-     *
-     * @returns {Summary} summary instance
-     */
-    addRaw(text, addEOL = false) {
-        this._buffer += text;
-        return addEOL ? this.addEOL() : this;
-    }
-    /**
-     * Adds the operating system-specific end-of-line marker to the buffer
-     *
-     * @returns {Summary} summary instance
-     */
-    addEOL() {
-        return this.addRaw(external_os_namespaceObject.EOL);
-    }
-    /**
-     * Adds an HTML codeblock to the summary buffer
-     *
-     * @param {string} code content to render within fenced code block
-     * @param {string} lang (optional) language to syntax highlight code
-     *
-     * @returns {Summary} summary instance
-     */
-    addCodeBlock(code, lang) {
-        const attrs = Object.assign({}, (lang && { lang }));
-        const element = this.wrap('pre', this.wrap('code', code), attrs);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML list to the summary buffer
-     *
-     * @param {string[]} items list of items to render
-     * @param {boolean} [ordered=false] (optional) if the rendered list should be ordered or not (default: false)
-     *
-     * @returns {Summary} summary instance
-     */
-    addList(items, ordered = false) {
-        const tag = ordered ? 'ol' : 'ul';
-        const listItems = items.map(item => this.wrap('li', item)).join('');
-        const element = this.wrap(tag, listItems);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML table to the summary buffer
-     *
-     * @param {SummaryTableCell[]} rows table rows
-     *
-     * @returns {Summary} summary instance
-     */
-    addTable(rows) {
-        const tableBody = rows
-            .map(row => {
-            const cells = row
-                .map(cell => {
-                if (typeof cell === 'string') {
-                    return this.wrap('td', cell);
-                }
-                const { header, data, colspan, rowspan } = cell;
-                const tag = header ? 'th' : 'td';
-                const attrs = Object.assign(Object.assign({}, (colspan && { colspan })), (rowspan && { rowspan }));
-                return this.wrap(tag, data, attrs);
-            })
-                .join('');
-            return this.wrap('tr', cells);
-        })
-            .join('');
-        const element = this.wrap('table', tableBody);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds a collapsable HTML details element to the summary buffer
-     *
-     * @param {string} label text for the closed state
-     * @param {string} content collapsable content
-     *
-     * @returns {Summary} summary instance
-     */
-    addDetails(label, content) {
-        const element = this.wrap('details', this.wrap('summary', label) + content);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML image tag to the summary buffer
-     *
-     * @param {string} src path to the image you to embed
-     * @param {string} alt text description of the image
-     * @param {SummaryImageOptions} options (optional) addition image attributes
-     *
-     * @returns {Summary} summary instance
-     */
-    addImage(src, alt, options) {
-        const { width, height } = options || {};
-        const attrs = Object.assign(Object.assign({}, (width && { width })), (height && { height }));
-        const element = this.wrap('img', null, Object.assign({ src, alt }, attrs));
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML section heading element
-     *
-     * @param {string} text heading text
-     * @param {number | string} [level=1] (optional) the heading level, default: 1
-     *
-     * @returns {Summary} summary instance
-     */
-    addHeading(text, level) {
-        const tag = `h${level}`;
-        const allowedTag = ['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].includes(tag)
-            ? tag
-            : 'h1';
-        const element = this.wrap(allowedTag, text);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML thematic break (<hr>) to the summary buffer
-     *
-     * @returns {Summary} summary instance
-     */
-    addSeparator() {
-        const element = this.wrap('hr', null);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML line break (<br>) to the summary buffer
-     *
-     * @returns {Summary} summary instance
-     */
-    addBreak() {
-        const element = this.wrap('br', null);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML blockquote to the summary buffer
-     *
-     * @param {string} text quote text
-     * @param {string} cite (optional) citation url
-     *
-     * @returns {Summary} summary instance
-     */
-    addQuote(text, cite) {
-        const attrs = Object.assign({}, (cite && { cite }));
-        const element = this.wrap('blockquote', text, attrs);
-        return this.addRaw(element).addEOL();
-    }
-    /**
-     * Adds an HTML anchor tag to the summary buffer
-     *
-     * @param {string} text link text/content
-     * @param {string} href hyperlink
-     *
-     * @returns {Summary} summary instance
-     */
-    addLink(text, href) {
-        const element = this.wrap('a', text, { href });
-        return this.addRaw(element).addEOL();
-    }
-}
-const _summary = new Summary();
-/**
- * @deprecated use `core.summary`
- */
-const markdownSummary = (/* unused pure expression or super */ null && (_summary));
-const summary = _summary;
-//# sourceMappingURL=summary.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/path-utils.js
-
-/**
- * toPosixPath converts the given path to the posix form. On Windows, \\ will be
- * replaced with /.
- *
- * @param pth. Path to transform.
- * @return string Posix path.
- */
-function toPosixPath(pth) {
-    return pth.replace(/[\\]/g, '/');
-}
-/**
- * toWin32Path converts the given path to the win32 form. On Linux, / will be
- * replaced with \\.
- *
- * @param pth. Path to transform.
- * @return string Win32 path.
- */
-function toWin32Path(pth) {
-    return pth.replace(/[/]/g, '\\');
-}
-/**
- * toPlatformPath converts the given path to a platform-specific path. It does
- * this by replacing instances of / and \ with the platform-specific path
- * separator.
- *
- * @param pth The path to platformize.
- * @return string The platform-specific path.
- */
-function toPlatformPath(pth) {
-    return pth.replace(/[/\\]/g, path.sep);
-}
-//# sourceMappingURL=path-utils.js.map
-// EXTERNAL MODULE: external "string_decoder"
-var external_string_decoder_ = __nccwpck_require__(3193);
-// EXTERNAL MODULE: external "events"
-var external_events_ = __nccwpck_require__(4434);
-// EXTERNAL MODULE: external "child_process"
-var external_child_process_ = __nccwpck_require__(5317);
-// EXTERNAL MODULE: external "assert"
-var external_assert_ = __nccwpck_require__(2613);
-;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io-util.js
-var io_util_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-const { chmod, copyFile, lstat, mkdir, open: io_util_open, readdir, rename, rm, rmdir, stat, symlink, unlink } = external_fs_.promises;
-// export const {open} = 'fs'
-const IS_WINDOWS = process.platform === 'win32';
-/**
- * Custom implementation of readlink to ensure Windows junctions
- * maintain trailing backslash for backward compatibility with Node.js < 24
- *
- * In Node.js 20, Windows junctions (directory symlinks) always returned paths
- * with trailing backslashes. Node.js 24 removed this behavior, which breaks
- * code that relied on this format for path operations.
- *
- * This implementation restores the Node 20 behavior by adding a trailing
- * backslash to all junction results on Windows.
- */
-function readlink(fsPath) {
-    return io_util_awaiter(this, void 0, void 0, function* () {
-        const result = yield fs.promises.readlink(fsPath);
-        // On Windows, restore Node 20 behavior: add trailing backslash to all results
-        // since junctions on Windows are always directory links
-        if (IS_WINDOWS && !result.endsWith('\\')) {
-            return `${result}\\`;
-        }
-        return result;
-    });
-}
-// See https://github.com/nodejs/node/blob/d0153aee367422d0858105abec186da4dff0a0c5/deps/uv/include/uv/win.h#L691
-const UV_FS_O_EXLOCK = 0x10000000;
-const READONLY = external_fs_.constants.O_RDONLY;
-function exists(fsPath) {
-    return io_util_awaiter(this, void 0, void 0, function* () {
-        try {
-            yield stat(fsPath);
-        }
-        catch (err) {
-            if (err.code === 'ENOENT') {
-                return false;
-            }
-            throw err;
-        }
-        return true;
-    });
-}
-function isDirectory(fsPath_1) {
-    return io_util_awaiter(this, arguments, void 0, function* (fsPath, useStat = false) {
-        const stats = useStat ? yield stat(fsPath) : yield lstat(fsPath);
-        return stats.isDirectory();
-    });
-}
-/**
- * On OSX/Linux, true if path starts with '/'. On Windows, true for paths like:
- * \, \hello, \\hello\share, C:, and C:\hello (and corresponding alternate separator cases).
- */
-function isRooted(p) {
-    p = normalizeSeparators(p);
-    if (!p) {
-        throw new Error('isRooted() parameter "p" cannot be empty');
-    }
-    if (IS_WINDOWS) {
-        return (p.startsWith('\\') || /^[A-Z]:/i.test(p) // e.g. \ or \hello or \\hello
-        ); // e.g. C: or C:\hello
-    }
-    return p.startsWith('/');
-}
-/**
- * Best effort attempt to determine whether a file exists and is executable.
- * @param filePath    file path to check
- * @param extensions  additional file extensions to try
- * @return if file exists and is executable, returns the file path. otherwise empty string.
- */
-function tryGetExecutablePath(filePath, extensions) {
-    return io_util_awaiter(this, void 0, void 0, function* () {
-        let stats = undefined;
-        try {
-            // test file exists
-            stats = yield stat(filePath);
-        }
-        catch (err) {
-            if (err.code !== 'ENOENT') {
-                // eslint-disable-next-line no-console
-                console.log(`Unexpected error attempting to determine if executable file exists '${filePath}': ${err}`);
-            }
-        }
-        if (stats && stats.isFile()) {
-            if (IS_WINDOWS) {
-                // on Windows, test for valid extension
-                const upperExt = external_path_.extname(filePath).toUpperCase();
-                if (extensions.some(validExt => validExt.toUpperCase() === upperExt)) {
-                    return filePath;
-                }
-            }
-            else {
-                if (isUnixExecutable(stats)) {
-                    return filePath;
-                }
-            }
-        }
-        // try each extension
-        const originalFilePath = filePath;
-        for (const extension of extensions) {
-            filePath = originalFilePath + extension;
-            stats = undefined;
-            try {
-                stats = yield stat(filePath);
-            }
-            catch (err) {
-                if (err.code !== 'ENOENT') {
-                    // eslint-disable-next-line no-console
-                    console.log(`Unexpected error attempting to determine if executable file exists '${filePath}': ${err}`);
-                }
-            }
-            if (stats && stats.isFile()) {
-                if (IS_WINDOWS) {
-                    // preserve the case of the actual file (since an extension was appended)
-                    try {
-                        const directory = external_path_.dirname(filePath);
-                        const upperName = external_path_.basename(filePath).toUpperCase();
-                        for (const actualName of yield readdir(directory)) {
-                            if (upperName === actualName.toUpperCase()) {
-                                filePath = external_path_.join(directory, actualName);
-                                break;
-                            }
-                        }
-                    }
-                    catch (err) {
-                        // eslint-disable-next-line no-console
-                        console.log(`Unexpected error attempting to determine the actual case of the file '${filePath}': ${err}`);
-                    }
-                    return filePath;
-                }
-                else {
-                    if (isUnixExecutable(stats)) {
-                        return filePath;
-                    }
-                }
-            }
-        }
-        return '';
-    });
-}
-function normalizeSeparators(p) {
-    p = p || '';
-    if (IS_WINDOWS) {
-        // convert slashes on Windows
-        p = p.replace(/\//g, '\\');
-        // remove redundant slashes
-        return p.replace(/\\\\+/g, '\\');
-    }
-    // remove redundant slashes
-    return p.replace(/\/\/+/g, '/');
-}
-// on Mac/Linux, test the execute bit
-//     R   W  X  R  W X R W X
-//   256 128 64 32 16 8 4 2 1
-function isUnixExecutable(stats) {
-    return ((stats.mode & 1) > 0 ||
-        ((stats.mode & 8) > 0 &&
-            process.getgid !== undefined &&
-            stats.gid === process.getgid()) ||
-        ((stats.mode & 64) > 0 &&
-            process.getuid !== undefined &&
-            stats.uid === process.getuid()));
-}
-// Get the path of cmd.exe in windows
-function getCmdPath() {
-    var _a;
-    return (_a = process.env['COMSPEC']) !== null && _a !== void 0 ? _a : `cmd.exe`;
-}
-//# sourceMappingURL=io-util.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io.js
-var io_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-
-/**
- * Copies a file or folder.
- * Based off of shelljs - https://github.com/shelljs/shelljs/blob/9237f66c52e5daa40458f94f9565e18e8132f5a6/src/cp.js
- *
- * @param     source    source path
- * @param     dest      destination path
- * @param     options   optional. See CopyOptions.
- */
-function cp(source_1, dest_1) {
-    return io_awaiter(this, arguments, void 0, function* (source, dest, options = {}) {
-        const { force, recursive, copySourceDirectory } = readCopyOptions(options);
-        const destStat = (yield ioUtil.exists(dest)) ? yield ioUtil.stat(dest) : null;
-        // Dest is an existing file, but not forcing
-        if (destStat && destStat.isFile() && !force) {
-            return;
-        }
-        // If dest is an existing directory, should copy inside.
-        const newDest = destStat && destStat.isDirectory() && copySourceDirectory
-            ? path.join(dest, path.basename(source))
-            : dest;
-        if (!(yield ioUtil.exists(source))) {
-            throw new Error(`no such file or directory: ${source}`);
-        }
-        const sourceStat = yield ioUtil.stat(source);
-        if (sourceStat.isDirectory()) {
-            if (!recursive) {
-                throw new Error(`Failed to copy. ${source} is a directory, but tried to copy without recursive flag.`);
-            }
-            else {
-                yield cpDirRecursive(source, newDest, 0, force);
-            }
-        }
-        else {
-            if (path.relative(source, newDest) === '') {
-                // a file cannot be copied to itself
-                throw new Error(`'${newDest}' and '${source}' are the same file`);
-            }
-            yield io_copyFile(source, newDest, force);
-        }
-    });
-}
-/**
- * Moves a path.
- *
- * @param     source    source path
- * @param     dest      destination path
- * @param     options   optional. See MoveOptions.
- */
-function mv(source_1, dest_1) {
-    return io_awaiter(this, arguments, void 0, function* (source, dest, options = {}) {
-        if (yield ioUtil.exists(dest)) {
-            let destExists = true;
-            if (yield ioUtil.isDirectory(dest)) {
-                // If dest is directory copy src into dest
-                dest = path.join(dest, path.basename(source));
-                destExists = yield ioUtil.exists(dest);
-            }
-            if (destExists) {
-                if (options.force == null || options.force) {
-                    yield rmRF(dest);
-                }
-                else {
-                    throw new Error('Destination already exists');
-                }
-            }
-        }
-        yield mkdirP(path.dirname(dest));
-        yield ioUtil.rename(source, dest);
-    });
-}
-/**
- * Remove a path recursively with force
- *
- * @param inputPath path to remove
- */
-function rmRF(inputPath) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        if (ioUtil.IS_WINDOWS) {
-            // Check for invalid characters
-            // https://docs.microsoft.com/en-us/windows/win32/fileio/naming-a-file
-            if (/[*"<>|]/.test(inputPath)) {
-                throw new Error('File path must not contain `*`, `"`, `<`, `>` or `|` on Windows');
-            }
-        }
-        try {
-            // note if path does not exist, error is silent
-            yield ioUtil.rm(inputPath, {
-                force: true,
-                maxRetries: 3,
-                recursive: true,
-                retryDelay: 300
-            });
-        }
-        catch (err) {
-            throw new Error(`File was unable to be removed ${err}`);
-        }
-    });
-}
-/**
- * Make a directory.  Creates the full path with folders in between
- * Will throw if it fails
- *
- * @param   fsPath        path to create
- * @returns Promise<void>
- */
-function mkdirP(fsPath) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        ok(fsPath, 'a path argument must be provided');
-        yield ioUtil.mkdir(fsPath, { recursive: true });
-    });
-}
-/**
- * Returns path of a tool had the tool actually been invoked.  Resolves via paths.
- * If you check and the tool does not exist, it will throw.
- *
- * @param     tool              name of the tool
- * @param     check             whether to check if tool exists
- * @returns   Promise<string>   path to tool
- */
-function which(tool, check) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        if (!tool) {
-            throw new Error("parameter 'tool' is required");
-        }
-        // recursive when check=true
-        if (check) {
-            const result = yield which(tool, false);
-            if (!result) {
-                if (IS_WINDOWS) {
-                    throw new Error(`Unable to locate executable file: ${tool}. Please verify either the file path exists or the file can be found within a directory specified by the PATH environment variable. Also verify the file has a valid extension for an executable file.`);
-                }
-                else {
-                    throw new Error(`Unable to locate executable file: ${tool}. Please verify either the file path exists or the file can be found within a directory specified by the PATH environment variable. Also check the file mode to verify the file is executable.`);
-                }
-            }
-            return result;
-        }
-        const matches = yield findInPath(tool);
-        if (matches && matches.length > 0) {
-            return matches[0];
-        }
-        return '';
-    });
-}
-/**
- * Returns a list of all occurrences of the given tool on the system path.
- *
- * @returns   Promise<string[]>  the paths of the tool
- */
-function findInPath(tool) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        if (!tool) {
-            throw new Error("parameter 'tool' is required");
-        }
-        // build the list of extensions to try
-        const extensions = [];
-        if (IS_WINDOWS && process.env['PATHEXT']) {
-            for (const extension of process.env['PATHEXT'].split(external_path_.delimiter)) {
-                if (extension) {
-                    extensions.push(extension);
-                }
-            }
-        }
-        // if it's rooted, return it if exists. otherwise return empty.
-        if (isRooted(tool)) {
-            const filePath = yield tryGetExecutablePath(tool, extensions);
-            if (filePath) {
-                return [filePath];
-            }
-            return [];
-        }
-        // if any path separators, return empty
-        if (tool.includes(external_path_.sep)) {
-            return [];
-        }
-        // build the list of directories
-        //
-        // Note, technically "where" checks the current directory on Windows. From a toolkit perspective,
-        // it feels like we should not do this. Checking the current directory seems like more of a use
-        // case of a shell, and the which() function exposed by the toolkit should strive for consistency
-        // across platforms.
-        const directories = [];
-        if (process.env.PATH) {
-            for (const p of process.env.PATH.split(external_path_.delimiter)) {
-                if (p) {
-                    directories.push(p);
-                }
-            }
-        }
-        // find all matches
-        const matches = [];
-        for (const directory of directories) {
-            const filePath = yield tryGetExecutablePath(external_path_.join(directory, tool), extensions);
-            if (filePath) {
-                matches.push(filePath);
-            }
-        }
-        return matches;
-    });
-}
-function readCopyOptions(options) {
-    const force = options.force == null ? true : options.force;
-    const recursive = Boolean(options.recursive);
-    const copySourceDirectory = options.copySourceDirectory == null
-        ? true
-        : Boolean(options.copySourceDirectory);
-    return { force, recursive, copySourceDirectory };
-}
-function cpDirRecursive(sourceDir, destDir, currentDepth, force) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        // Ensure there is not a run away recursive copy
-        if (currentDepth >= 255)
-            return;
-        currentDepth++;
-        yield mkdirP(destDir);
-        const files = yield ioUtil.readdir(sourceDir);
-        for (const fileName of files) {
-            const srcFile = `${sourceDir}/${fileName}`;
-            const destFile = `${destDir}/${fileName}`;
-            const srcFileStat = yield ioUtil.lstat(srcFile);
-            if (srcFileStat.isDirectory()) {
-                // Recurse
-                yield cpDirRecursive(srcFile, destFile, currentDepth, force);
-            }
-            else {
-                yield io_copyFile(srcFile, destFile, force);
-            }
-        }
-        // Change the mode for the newly created directory
-        yield ioUtil.chmod(destDir, (yield ioUtil.stat(sourceDir)).mode);
-    });
-}
-// Buffered file copy
-function io_copyFile(srcFile, destFile, force) {
-    return io_awaiter(this, void 0, void 0, function* () {
-        if ((yield ioUtil.lstat(srcFile)).isSymbolicLink()) {
-            // unlink/re-link it
-            try {
-                yield ioUtil.lstat(destFile);
-                yield ioUtil.unlink(destFile);
-            }
-            catch (e) {
-                // Try to override file permission
-                if (e.code === 'EPERM') {
-                    yield ioUtil.chmod(destFile, '0666');
-                    yield ioUtil.unlink(destFile);
-                }
-                // other errors = it doesn't exist, no work to do
-            }
-            // Copy over symlink
-            const symlinkFull = yield ioUtil.readlink(srcFile);
-            yield ioUtil.symlink(symlinkFull, destFile, ioUtil.IS_WINDOWS ? 'junction' : null);
-        }
-        else if (!(yield ioUtil.exists(destFile)) || force) {
-            yield ioUtil.copyFile(srcFile, destFile);
-        }
-    });
-}
-//# sourceMappingURL=io.js.map
-;// CONCATENATED MODULE: external "timers"
-const external_timers_namespaceObject = require("timers");
-;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/toolrunner.js
-var toolrunner_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-
-
-
-
-
-/* eslint-disable @typescript-eslint/unbound-method */
-const toolrunner_IS_WINDOWS = process.platform === 'win32';
-/*
- * Class for running command line tools. Handles quoting and arg parsing in a platform agnostic way.
- */
-class ToolRunner extends external_events_.EventEmitter {
-    constructor(toolPath, args, options) {
-        super();
-        if (!toolPath) {
-            throw new Error("Parameter 'toolPath' cannot be null or empty.");
-        }
-        this.toolPath = toolPath;
-        this.args = args || [];
-        this.options = options || {};
-    }
-    _debug(message) {
-        if (this.options.listeners && this.options.listeners.debug) {
-            this.options.listeners.debug(message);
-        }
-    }
-    _getCommandString(options, noPrefix) {
-        const toolPath = this._getSpawnFileName();
-        const args = this._getSpawnArgs(options);
-        let cmd = noPrefix ? '' : '[command]'; // omit prefix when piped to a second tool
-        if (toolrunner_IS_WINDOWS) {
-            // Windows + cmd file
-            if (this._isCmdFile()) {
-                cmd += toolPath;
-                for (const a of args) {
-                    cmd += ` ${a}`;
-                }
-            }
-            // Windows + verbatim
-            else if (options.windowsVerbatimArguments) {
-                cmd += `"${toolPath}"`;
-                for (const a of args) {
-                    cmd += ` ${a}`;
-                }
-            }
-            // Windows (regular)
-            else {
-                cmd += this._windowsQuoteCmdArg(toolPath);
-                for (const a of args) {
-                    cmd += ` ${this._windowsQuoteCmdArg(a)}`;
-                }
-            }
-        }
-        else {
-            // OSX/Linux - this can likely be improved with some form of quoting.
-            // creating processes on Unix is fundamentally different than Windows.
-            // on Unix, execvp() takes an arg array.
-            cmd += toolPath;
-            for (const a of args) {
-                cmd += ` ${a}`;
-            }
-        }
-        return cmd;
-    }
-    _processLineBuffer(data, strBuffer, onLine) {
-        try {
-            let s = strBuffer + data.toString();
-            let n = s.indexOf(external_os_namespaceObject.EOL);
-            while (n > -1) {
-                const line = s.substring(0, n);
-                onLine(line);
-                // the rest of the string ...
-                s = s.substring(n + external_os_namespaceObject.EOL.length);
-                n = s.indexOf(external_os_namespaceObject.EOL);
-            }
-            return s;
-        }
-        catch (err) {
-            // streaming lines to console is best effort.  Don't fail a build.
-            this._debug(`error processing line. Failed with error ${err}`);
-            return '';
-        }
-    }
-    _getSpawnFileName() {
-        if (toolrunner_IS_WINDOWS) {
-            if (this._isCmdFile()) {
-                return process.env['COMSPEC'] || 'cmd.exe';
-            }
-        }
-        return this.toolPath;
-    }
-    _getSpawnArgs(options) {
-        if (toolrunner_IS_WINDOWS) {
-            if (this._isCmdFile()) {
-                let argline = `/D /S /C "${this._windowsQuoteCmdArg(this.toolPath)}`;
-                for (const a of this.args) {
-                    argline += ' ';
-                    argline += options.windowsVerbatimArguments
-                        ? a
-                        : this._windowsQuoteCmdArg(a);
-                }
-                argline += '"';
-                return [argline];
-            }
-        }
-        return this.args;
-    }
-    _endsWith(str, end) {
-        return str.endsWith(end);
-    }
-    _isCmdFile() {
-        const upperToolPath = this.toolPath.toUpperCase();
-        return (this._endsWith(upperToolPath, '.CMD') ||
-            this._endsWith(upperToolPath, '.BAT'));
-    }
-    _windowsQuoteCmdArg(arg) {
-        // for .exe, apply the normal quoting rules that libuv applies
-        if (!this._isCmdFile()) {
-            return this._uvQuoteCmdArg(arg);
-        }
-        // otherwise apply quoting rules specific to the cmd.exe command line parser.
-        // the libuv rules are generic and are not designed specifically for cmd.exe
-        // command line parser.
-        //
-        // for a detailed description of the cmd.exe command line parser, refer to
-        // http://stackoverflow.com/questions/4094699/how-does-the-windows-command-interpreter-cmd-exe-parse-scripts/7970912#7970912
-        // need quotes for empty arg
-        if (!arg) {
-            return '""';
-        }
-        // determine whether the arg needs to be quoted
-        const cmdSpecialChars = [
-            ' ',
-            '\t',
-            '&',
-            '(',
-            ')',
-            '[',
-            ']',
-            '{',
-            '}',
-            '^',
-            '=',
-            ';',
-            '!',
-            "'",
-            '+',
-            ',',
-            '`',
-            '~',
-            '|',
-            '<',
-            '>',
-            '"'
-        ];
-        let needsQuotes = false;
-        for (const char of arg) {
-            if (cmdSpecialChars.some(x => x === char)) {
-                needsQuotes = true;
-                break;
-            }
-        }
-        // short-circuit if quotes not needed
-        if (!needsQuotes) {
-            return arg;
-        }
-        // the following quoting rules are very similar to the rules that by libuv applies.
-        //
-        // 1) wrap the string in quotes
-        //
-        // 2) double-up quotes - i.e. " => ""
-        //
-        //    this is different from the libuv quoting rules. libuv replaces " with \", which unfortunately
-        //    doesn't work well with a cmd.exe command line.
-        //
-        //    note, replacing " with "" also works well if the arg is passed to a downstream .NET console app.
-        //    for example, the command line:
-        //          foo.exe "myarg:""my val"""
-        //    is parsed by a .NET console app into an arg array:
-        //          [ "myarg:\"my val\"" ]
-        //    which is the same end result when applying libuv quoting rules. although the actual
-        //    command line from libuv quoting rules would look like:
-        //          foo.exe "myarg:\"my val\""
-        //
-        // 3) double-up slashes that precede a quote,
-        //    e.g.  hello \world    => "hello \world"
-        //          hello\"world    => "hello\\""world"
-        //          hello\\"world   => "hello\\\\""world"
-        //          hello world\    => "hello world\\"
-        //
-        //    technically this is not required for a cmd.exe command line, or the batch argument parser.
-        //    the reasons for including this as a .cmd quoting rule are:
-        //
-        //    a) this is optimized for the scenario where the argument is passed from the .cmd file to an
-        //       external program. many programs (e.g. .NET console apps) rely on the slash-doubling rule.
-        //
-        //    b) it's what we've been doing previously (by deferring to node default behavior) and we
-        //       haven't heard any complaints about that aspect.
-        //
-        // note, a weakness of the quoting rules chosen here, is that % is not escaped. in fact, % cannot be
-        // escaped when used on the command line directly - even though within a .cmd file % can be escaped
-        // by using %%.
-        //
-        // the saving grace is, on the command line, %var% is left as-is if var is not defined. this contrasts
-        // the line parsing rules within a .cmd file, where if var is not defined it is replaced with nothing.
-        //
-        // one option that was explored was replacing % with ^% - i.e. %var% => ^%var^%. this hack would
-        // often work, since it is unlikely that var^ would exist, and the ^ character is removed when the
-        // variable is used. the problem, however, is that ^ is not removed when %* is used to pass the args
-        // to an external program.
-        //
-        // an unexplored potential solution for the % escaping problem, is to create a wrapper .cmd file.
-        // % can be escaped within a .cmd file.
-        let reverse = '"';
-        let quoteHit = true;
-        for (let i = arg.length; i > 0; i--) {
-            // walk the string in reverse
-            reverse += arg[i - 1];
-            if (quoteHit && arg[i - 1] === '\\') {
-                reverse += '\\'; // double the slash
-            }
-            else if (arg[i - 1] === '"') {
-                quoteHit = true;
-                reverse += '"'; // double the quote
-            }
-            else {
-                quoteHit = false;
-            }
-        }
-        reverse += '"';
-        return reverse.split('').reverse().join('');
-    }
-    _uvQuoteCmdArg(arg) {
-        // Tool runner wraps child_process.spawn() and needs to apply the same quoting as
-        // Node in certain cases where the undocumented spawn option windowsVerbatimArguments
-        // is used.
-        //
-        // Since this function is a port of quote_cmd_arg from Node 4.x (technically, lib UV,
-        // see https://github.com/nodejs/node/blob/v4.x/deps/uv/src/win/process.c for details),
-        // pasting copyright notice from Node within this function:
-        //
-        //      Copyright Joyent, Inc. and other Node contributors. All rights reserved.
-        //
-        //      Permission is hereby granted, free of charge, to any person obtaining a copy
-        //      of this software and associated documentation files (the "Software"), to
-        //      deal in the Software without restriction, including without limitation the
-        //      rights to use, copy, modify, merge, publish, distribute, sublicense, and/or
-        //      sell copies of the Software, and to permit persons to whom the Software is
-        //      furnished to do so, subject to the following conditions:
-        //
-        //      The above copyright notice and this permission notice shall be included in
-        //      all copies or substantial portions of the Software.
-        //
-        //      THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-        //      IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-        //      FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-        //      AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-        //      LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING
-        //      FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS
-        //      IN THE SOFTWARE.
-        if (!arg) {
-            // Need double quotation for empty argument
-            return '""';
-        }
-        if (!arg.includes(' ') && !arg.includes('\t') && !arg.includes('"')) {
-            // No quotation needed
-            return arg;
-        }
-        if (!arg.includes('"') && !arg.includes('\\')) {
-            // No embedded double quotes or backslashes, so I can just wrap
-            // quote marks around the whole thing.
-            return `"${arg}"`;
-        }
-        // Expected input/output:
-        //   input : hello"world
-        //   output: "hello\"world"
-        //   input : hello""world
-        //   output: "hello\"\"world"
-        //   input : hello\world
-        //   output: hello\world
-        //   input : hello\\world
-        //   output: hello\\world
-        //   input : hello\"world
-        //   output: "hello\\\"world"
-        //   input : hello\\"world
-        //   output: "hello\\\\\"world"
-        //   input : hello world\
-        //   output: "hello world\\" - note the comment in libuv actually reads "hello world\"
-        //                             but it appears the comment is wrong, it should be "hello world\\"
-        let reverse = '"';
-        let quoteHit = true;
-        for (let i = arg.length; i > 0; i--) {
-            // walk the string in reverse
-            reverse += arg[i - 1];
-            if (quoteHit && arg[i - 1] === '\\') {
-                reverse += '\\';
-            }
-            else if (arg[i - 1] === '"') {
-                quoteHit = true;
-                reverse += '\\';
-            }
-            else {
-                quoteHit = false;
-            }
-        }
-        reverse += '"';
-        return reverse.split('').reverse().join('');
-    }
-    _cloneExecOptions(options) {
-        options = options || {};
-        const result = {
-            cwd: options.cwd || process.cwd(),
-            env: options.env || process.env,
-            silent: options.silent || false,
-            windowsVerbatimArguments: options.windowsVerbatimArguments || false,
-            failOnStdErr: options.failOnStdErr || false,
-            ignoreReturnCode: options.ignoreReturnCode || false,
-            delay: options.delay || 10000
-        };
-        result.outStream = options.outStream || process.stdout;
-        result.errStream = options.errStream || process.stderr;
-        return result;
-    }
-    _getSpawnOptions(options, toolPath) {
-        options = options || {};
-        const result = {};
-        result.cwd = options.cwd;
-        result.env = options.env;
-        result['windowsVerbatimArguments'] =
-            options.windowsVerbatimArguments || this._isCmdFile();
-        if (options.windowsVerbatimArguments) {
-            result.argv0 = `"${toolPath}"`;
-        }
-        return result;
-    }
-    /**
-     * Exec a tool.
-     * Output will be streamed to the live console.
-     * Returns promise with return code
-     *
-     * @param     tool     path to tool to exec
-     * @param     options  optional exec options.  See ExecOptions
-     * @returns   number
-     */
-    exec() {
-        return toolrunner_awaiter(this, void 0, void 0, function* () {
-            // root the tool path if it is unrooted and contains relative pathing
-            if (!isRooted(this.toolPath) &&
-                (this.toolPath.includes('/') ||
-                    (toolrunner_IS_WINDOWS && this.toolPath.includes('\\')))) {
-                // prefer options.cwd if it is specified, however options.cwd may also need to be rooted
-                this.toolPath = external_path_.resolve(process.cwd(), this.options.cwd || process.cwd(), this.toolPath);
-            }
-            // if the tool is only a file name, then resolve it from the PATH
-            // otherwise verify it exists (add extension on Windows if necessary)
-            this.toolPath = yield which(this.toolPath, true);
-            return new Promise((resolve, reject) => toolrunner_awaiter(this, void 0, void 0, function* () {
-                this._debug(`exec tool: ${this.toolPath}`);
-                this._debug('arguments:');
-                for (const arg of this.args) {
-                    this._debug(`   ${arg}`);
-                }
-                const optionsNonNull = this._cloneExecOptions(this.options);
-                if (!optionsNonNull.silent && optionsNonNull.outStream) {
-                    optionsNonNull.outStream.write(this._getCommandString(optionsNonNull) + external_os_namespaceObject.EOL);
-                }
-                const state = new ExecState(optionsNonNull, this.toolPath);
-                state.on('debug', (message) => {
-                    this._debug(message);
-                });
-                if (this.options.cwd && !(yield exists(this.options.cwd))) {
-                    return reject(new Error(`The cwd: ${this.options.cwd} does not exist!`));
-                }
-                const fileName = this._getSpawnFileName();
-                const cp = external_child_process_.spawn(fileName, this._getSpawnArgs(optionsNonNull), this._getSpawnOptions(this.options, fileName));
-                let stdbuffer = '';
-                if (cp.stdout) {
-                    cp.stdout.on('data', (data) => {
-                        if (this.options.listeners && this.options.listeners.stdout) {
-                            this.options.listeners.stdout(data);
-                        }
-                        if (!optionsNonNull.silent && optionsNonNull.outStream) {
-                            optionsNonNull.outStream.write(data);
-                        }
-                        stdbuffer = this._processLineBuffer(data, stdbuffer, (line) => {
-                            if (this.options.listeners && this.options.listeners.stdline) {
-                                this.options.listeners.stdline(line);
-                            }
-                        });
-                    });
-                }
-                let errbuffer = '';
-                if (cp.stderr) {
-                    cp.stderr.on('data', (data) => {
-                        state.processStderr = true;
-                        if (this.options.listeners && this.options.listeners.stderr) {
-                            this.options.listeners.stderr(data);
-                        }
-                        if (!optionsNonNull.silent &&
-                            optionsNonNull.errStream &&
-                            optionsNonNull.outStream) {
-                            const s = optionsNonNull.failOnStdErr
-                                ? optionsNonNull.errStream
-                                : optionsNonNull.outStream;
-                            s.write(data);
-                        }
-                        errbuffer = this._processLineBuffer(data, errbuffer, (line) => {
-                            if (this.options.listeners && this.options.listeners.errline) {
-                                this.options.listeners.errline(line);
-                            }
-                        });
-                    });
-                }
-                cp.on('error', (err) => {
-                    state.processError = err.message;
-                    state.processExited = true;
-                    state.processClosed = true;
-                    state.CheckComplete();
-                });
-                cp.on('exit', (code) => {
-                    state.processExitCode = code;
-                    state.processExited = true;
-                    this._debug(`Exit code ${code} received from tool '${this.toolPath}'`);
-                    state.CheckComplete();
-                });
-                cp.on('close', (code) => {
-                    state.processExitCode = code;
-                    state.processExited = true;
-                    state.processClosed = true;
-                    this._debug(`STDIO streams have closed for tool '${this.toolPath}'`);
-                    state.CheckComplete();
-                });
-                state.on('done', (error, exitCode) => {
-                    if (stdbuffer.length > 0) {
-                        this.emit('stdline', stdbuffer);
-                    }
-                    if (errbuffer.length > 0) {
-                        this.emit('errline', errbuffer);
-                    }
-                    cp.removeAllListeners();
-                    if (error) {
-                        reject(error);
-                    }
-                    else {
-                        resolve(exitCode);
-                    }
-                });
-                if (this.options.input) {
-                    if (!cp.stdin) {
-                        throw new Error('child process missing stdin');
-                    }
-                    cp.stdin.end(this.options.input);
-                }
-            }));
-        });
-    }
-}
-/**
- * Convert an arg string to an array of args. Handles escaping
- *
- * @param    argString   string of arguments
- * @returns  string[]    array of arguments
- */
-function argStringToArray(argString) {
-    const args = [];
-    let inQuotes = false;
-    let escaped = false;
-    let arg = '';
-    function append(c) {
-        // we only escape double quotes.
-        if (escaped && c !== '"') {
-            arg += '\\';
-        }
-        arg += c;
-        escaped = false;
-    }
-    for (let i = 0; i < argString.length; i++) {
-        const c = argString.charAt(i);
-        if (c === '"') {
-            if (!escaped) {
-                inQuotes = !inQuotes;
-            }
-            else {
-                append(c);
-            }
-            continue;
-        }
-        if (c === '\\' && escaped) {
-            append(c);
-            continue;
-        }
-        if (c === '\\' && inQuotes) {
-            escaped = true;
-            continue;
-        }
-        if (c === ' ' && !inQuotes) {
-            if (arg.length > 0) {
-                args.push(arg);
-                arg = '';
-            }
-            continue;
-        }
-        append(c);
-    }
-    if (arg.length > 0) {
-        args.push(arg.trim());
-    }
-    return args;
-}
-class ExecState extends external_events_.EventEmitter {
-    constructor(options, toolPath) {
-        super();
-        this.processClosed = false; // tracks whether the process has exited and stdio is closed
-        this.processError = '';
-        this.processExitCode = 0;
-        this.processExited = false; // tracks whether the process has exited
-        this.processStderr = false; // tracks whether stderr was written to
-        this.delay = 10000; // 10 seconds
-        this.done = false;
-        this.timeout = null;
-        if (!toolPath) {
-            throw new Error('toolPath must not be empty');
-        }
-        this.options = options;
-        this.toolPath = toolPath;
-        if (options.delay) {
-            this.delay = options.delay;
-        }
-    }
-    CheckComplete() {
-        if (this.done) {
-            return;
-        }
-        if (this.processClosed) {
-            this._setResult();
-        }
-        else if (this.processExited) {
-            this.timeout = (0,external_timers_namespaceObject.setTimeout)(ExecState.HandleTimeout, this.delay, this);
-        }
-    }
-    _debug(message) {
-        this.emit('debug', message);
-    }
-    _setResult() {
-        // determine whether there is an error
-        let error;
-        if (this.processExited) {
-            if (this.processError) {
-                error = new Error(`There was an error when attempting to execute the process '${this.toolPath}'. This may indicate the process failed to start. Error: ${this.processError}`);
-            }
-            else if (this.processExitCode !== 0 && !this.options.ignoreReturnCode) {
-                error = new Error(`The process '${this.toolPath}' failed with exit code ${this.processExitCode}`);
-            }
-            else if (this.processStderr && this.options.failOnStdErr) {
-                error = new Error(`The process '${this.toolPath}' failed because one or more lines were written to the STDERR stream`);
-            }
-        }
-        // clear the timeout
-        if (this.timeout) {
-            clearTimeout(this.timeout);
-            this.timeout = null;
-        }
-        this.done = true;
-        this.emit('done', error, this.processExitCode);
-    }
-    static HandleTimeout(state) {
-        if (state.done) {
-            return;
-        }
-        if (!state.processClosed && state.processExited) {
-            const message = `The STDIO streams did not close within ${state.delay / 1000} seconds of the exit event from process '${state.toolPath}'. This may indicate a child process inherited the STDIO streams and has not yet exited.`;
-            state._debug(message);
-        }
-        state._setResult();
-    }
-}
-//# sourceMappingURL=toolrunner.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/exec.js
-var exec_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-/**
- * Exec a command.
- * Output will be streamed to the live console.
- * Returns promise with return code
- *
- * @param     commandLine        command to execute (can include additional args). Must be correctly escaped.
- * @param     args               optional arguments for tool. Escaping is handled by the lib.
- * @param     options            optional exec options.  See ExecOptions
- * @returns   Promise<number>    exit code
- */
-function exec_exec(commandLine, args, options) {
-    return exec_awaiter(this, void 0, void 0, function* () {
-        const commandArgs = tr.argStringToArray(commandLine);
-        if (commandArgs.length === 0) {
-            throw new Error(`Parameter 'commandLine' cannot be null or empty.`);
-        }
-        // Path to tool to execute should be first arg
-        const toolPath = commandArgs[0];
-        args = commandArgs.slice(1).concat(args || []);
-        const runner = new tr.ToolRunner(toolPath, args, options);
-        return runner.exec();
-    });
-}
-/**
- * Exec a command and get the output.
- * Output will be streamed to the live console.
- * Returns promise with the exit code and collected stdout and stderr
- *
- * @param     commandLine           command to execute (can include additional args). Must be correctly escaped.
- * @param     args                  optional arguments for tool. Escaping is handled by the lib.
- * @param     options               optional exec options.  See ExecOptions
- * @returns   Promise<ExecOutput>   exit code, stdout, and stderr
- */
-function getExecOutput(commandLine, args, options) {
-    return exec_awaiter(this, void 0, void 0, function* () {
-        var _a, _b;
-        let stdout = '';
-        let stderr = '';
-        //Using string decoder covers the case where a mult-byte character is split
-        const stdoutDecoder = new StringDecoder('utf8');
-        const stderrDecoder = new StringDecoder('utf8');
-        const originalStdoutListener = (_a = options === null || options === void 0 ? void 0 : options.listeners) === null || _a === void 0 ? void 0 : _a.stdout;
-        const originalStdErrListener = (_b = options === null || options === void 0 ? void 0 : options.listeners) === null || _b === void 0 ? void 0 : _b.stderr;
-        const stdErrListener = (data) => {
-            stderr += stderrDecoder.write(data);
-            if (originalStdErrListener) {
-                originalStdErrListener(data);
-            }
-        };
-        const stdOutListener = (data) => {
-            stdout += stdoutDecoder.write(data);
-            if (originalStdoutListener) {
-                originalStdoutListener(data);
-            }
-        };
-        const listeners = Object.assign(Object.assign({}, options === null || options === void 0 ? void 0 : options.listeners), { stdout: stdOutListener, stderr: stdErrListener });
-        const exitCode = yield exec_exec(commandLine, args, Object.assign(Object.assign({}, options), { listeners }));
-        //flush any remaining characters
-        stdout += stdoutDecoder.end();
-        stderr += stderrDecoder.end();
-        return {
-            exitCode,
-            stdout,
-            stderr
-        };
-    });
-}
-//# sourceMappingURL=exec.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/platform.js
-var platform_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-const getWindowsInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
-    const { stdout: version } = yield exec.getExecOutput('powershell -command "(Get-CimInstance -ClassName Win32_OperatingSystem).Version"', undefined, {
-        silent: true
-    });
-    const { stdout: name } = yield exec.getExecOutput('powershell -command "(Get-CimInstance -ClassName Win32_OperatingSystem).Caption"', undefined, {
-        silent: true
-    });
-    return {
-        name: name.trim(),
-        version: version.trim()
-    };
-});
-const getMacOsInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
-    var _a, _b, _c, _d;
-    const { stdout } = yield exec.getExecOutput('sw_vers', undefined, {
-        silent: true
-    });
-    const version = (_b = (_a = stdout.match(/ProductVersion:\s*(.+)/)) === null || _a === void 0 ? void 0 : _a[1]) !== null && _b !== void 0 ? _b : '';
-    const name = (_d = (_c = stdout.match(/ProductName:\s*(.+)/)) === null || _c === void 0 ? void 0 : _c[1]) !== null && _d !== void 0 ? _d : '';
-    return {
-        name,
-        version
-    };
-});
-const getLinuxInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
-    const { stdout } = yield exec.getExecOutput('lsb_release', ['-i', '-r', '-s'], {
-        silent: true
-    });
-    const [name, version] = stdout.trim().split('\n');
-    return {
-        name,
-        version
-    };
-});
-const platform = external_os_namespaceObject.platform();
-const arch = external_os_namespaceObject.arch();
-const isWindows = platform === 'win32';
-const isMacOS = platform === 'darwin';
-const isLinux = platform === 'linux';
-function getDetails() {
-    return platform_awaiter(this, void 0, void 0, function* () {
-        return Object.assign(Object.assign({}, (yield (isWindows
-            ? getWindowsInfo()
-            : isMacOS
-                ? getMacOsInfo()
-                : getLinuxInfo()))), { platform,
-            arch,
-            isWindows,
-            isMacOS,
-            isLinux });
-    });
-}
-//# sourceMappingURL=platform.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/core.js
-var core_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
-    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
-    return new (P || (P = Promise))(function (resolve, reject) {
-        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
-        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
-        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
-        step((generator = generator.apply(thisArg, _arguments || [])).next());
-    });
-};
-
-
-
-
-
-
-/**
- * The code to exit an action
- */
-var ExitCode;
-(function (ExitCode) {
-    /**
-     * A code indicating that the action was successful
-     */
-    ExitCode[ExitCode["Success"] = 0] = "Success";
-    /**
-     * A code indicating that the action was a failure
-     */
-    ExitCode[ExitCode["Failure"] = 1] = "Failure";
-})(ExitCode || (ExitCode = {}));
-//-----------------------------------------------------------------------
-// Variables
-//-----------------------------------------------------------------------
-/**
- * Sets env variable for this action and future actions in the job
- * @param name the name of the variable to set
- * @param val the value of the variable. Non-string values will be converted to a string via JSON.stringify
- */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
-function exportVariable(name, val) {
-    const convertedVal = toCommandValue(val);
-    process.env[name] = convertedVal;
-    const filePath = process.env['GITHUB_ENV'] || '';
-    if (filePath) {
-        return issueFileCommand('ENV', prepareKeyValueMessage(name, val));
-    }
-    issueCommand('set-env', { name }, convertedVal);
-}
-/**
- * Registers a secret which will get masked from logs
- *
- * @param secret - Value of the secret to be masked
- * @remarks
- * This function instructs the Actions runner to mask the specified value in any
- * logs produced during the workflow run. Once registered, the secret value will
- * be replaced with asterisks (***) whenever it appears in console output, logs,
- * or error messages.
- *
- * This is useful for protecting sensitive information such as:
- * - API keys
- * - Access tokens
- * - Authentication credentials
- * - URL parameters containing signatures (SAS tokens)
- *
- * Note that masking only affects future logs; any previous appearances of the
- * secret in logs before calling this function will remain unmasked.
- *
- * @example
- * ```typescript
- * // Register an API token as a secret
- * const apiToken = "abc123xyz456";
- * setSecret(apiToken);
- *
- * // Now any logs containing this value will show *** instead
- * console.log(`Using token: ${apiToken}`); // Outputs: "Using token: ***"
- * ```
- */
-function core_setSecret(secret) {
-    command_issueCommand('add-mask', {}, secret);
-}
-/**
- * Prepends inputPath to the PATH (for this action and future actions)
- * @param inputPath
- */
-function addPath(inputPath) {
-    const filePath = process.env['GITHUB_PATH'] || '';
-    if (filePath) {
-        issueFileCommand('PATH', inputPath);
-    }
-    else {
-        issueCommand('add-path', {}, inputPath);
-    }
-    process.env['PATH'] = `${inputPath}${path.delimiter}${process.env['PATH']}`;
-}
-/**
- * Gets the value of an input.
- * Unless trimWhitespace is set to false in InputOptions, the value is also trimmed.
- * Returns an empty string if the value is not defined.
- *
- * @param     name     name of the input to get
- * @param     options  optional. See InputOptions.
- * @returns   string
- */
-function getInput(name, options) {
-    const val = process.env[`INPUT_${name.replace(/ /g, '_').toUpperCase()}`] || '';
-    if (options && options.required && !val) {
-        throw new Error(`Input required and not supplied: ${name}`);
-    }
-    if (options && options.trimWhitespace === false) {
-        return val;
-    }
-    return val.trim();
-}
-/**
- * Gets the values of an multiline input.  Each value is also trimmed.
- *
- * @param     name     name of the input to get
- * @param     options  optional. See InputOptions.
- * @returns   string[]
- *
- */
-function getMultilineInput(name, options) {
-    const inputs = getInput(name, options)
-        .split('\n')
-        .filter(x => x !== '');
-    if (options && options.trimWhitespace === false) {
-        return inputs;
-    }
-    return inputs.map(input => input.trim());
-}
-/**
- * Gets the input value of the boolean type in the YAML 1.2 "core schema" specification.
- * Support boolean input list: `true | True | TRUE | false | False | FALSE` .
- * The return value is also in boolean type.
- * ref: https://yaml.org/spec/1.2/spec.html#id2804923
- *
- * @param     name     name of the input to get
- * @param     options  optional. See InputOptions.
- * @returns   boolean
- */
-function getBooleanInput(name, options) {
-    const trueValue = ['true', 'True', 'TRUE'];
-    const falseValue = ['false', 'False', 'FALSE'];
-    const val = getInput(name, options);
-    if (trueValue.includes(val))
-        return true;
-    if (falseValue.includes(val))
-        return false;
-    throw new TypeError(`Input does not meet YAML 1.2 "Core Schema" specification: ${name}\n` +
-        `Support boolean input list: \`true | True | TRUE | false | False | FALSE\``);
-}
-/**
- * Sets the value of an output.
- *
- * @param     name     name of the output to set
- * @param     value    value to store. Non-string values will be converted to a string via JSON.stringify
- */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
-function setOutput(name, value) {
-    const filePath = process.env['GITHUB_OUTPUT'] || '';
-    if (filePath) {
-        return file_command_issueFileCommand('OUTPUT', file_command_prepareKeyValueMessage(name, value));
-    }
-    process.stdout.write(external_os_namespaceObject.EOL);
-    command_issueCommand('set-output', { name }, utils_toCommandValue(value));
-}
-/**
- * Enables or disables the echoing of commands into stdout for the rest of the step.
- * Echoing is disabled by default if ACTIONS_STEP_DEBUG is not set.
- *
- */
-function setCommandEcho(enabled) {
-    issue('echo', enabled ? 'on' : 'off');
-}
-//-----------------------------------------------------------------------
-// Results
-//-----------------------------------------------------------------------
-/**
- * Sets the action status to failed.
- * When the action exits it will be with an exit code of 1
- * @param message add error issue message
- */
-function setFailed(message) {
-    process.exitCode = ExitCode.Failure;
-    core_error(message);
-}
-//-----------------------------------------------------------------------
-// Logging Commands
-//-----------------------------------------------------------------------
-/**
- * Gets whether Actions Step Debug is on or not
- */
-function isDebug() {
-    return process.env['RUNNER_DEBUG'] === '1';
-}
-/**
- * Writes debug message to user log
- * @param message debug message
- */
-function core_debug(message) {
-    command_issueCommand('debug', {}, message);
-}
-/**
- * Adds an error issue
- * @param message error issue message. Errors will be converted to string via toString()
- * @param properties optional properties to add to the annotation.
- */
-function core_error(message, properties = {}) {
-    command_issueCommand('error', utils_toCommandProperties(properties), message instanceof Error ? message.toString() : message);
-}
-/**
- * Adds a warning issue
- * @param message warning issue message. Errors will be converted to string via toString()
- * @param properties optional properties to add to the annotation.
- */
-function warning(message, properties = {}) {
-    command_issueCommand('warning', utils_toCommandProperties(properties), message instanceof Error ? message.toString() : message);
-}
-/**
- * Adds a notice issue
- * @param message notice issue message. Errors will be converted to string via toString()
- * @param properties optional properties to add to the annotation.
- */
-function notice(message, properties = {}) {
-    issueCommand('notice', toCommandProperties(properties), message instanceof Error ? message.toString() : message);
-}
-/**
- * Writes info to log with console.log.
- * @param message info message
- */
-function info(message) {
-    process.stdout.write(message + external_os_namespaceObject.EOL);
-}
-/**
- * Begin an output group.
- *
- * Output until the next `groupEnd` will be foldable in this group
- *
- * @param name The name of the output group
- */
-function startGroup(name) {
-    command_issue('group', name);
-}
-/**
- * End an output group.
- */
-function endGroup() {
-    command_issue('endgroup');
-}
-/**
- * Wrap an asynchronous function call in a group.
- *
- * Returns the same type as the function itself.
- *
- * @param name The name of the group
- * @param fn The function to wrap in the group
- */
-function group(name, fn) {
-    return core_awaiter(this, void 0, void 0, function* () {
-        startGroup(name);
-        let result;
-        try {
-            result = yield fn();
-        }
-        finally {
-            endGroup();
-        }
-        return result;
-    });
-}
-//-----------------------------------------------------------------------
-// Wrapper action state
-//-----------------------------------------------------------------------
-/**
- * Saves state for current action, the state can only be retrieved by this action's post job execution.
- *
- * @param     name     name of the state to store
- * @param     value    value to store. Non-string values will be converted to a string via JSON.stringify
- */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
-function saveState(name, value) {
-    const filePath = process.env['GITHUB_STATE'] || '';
-    if (filePath) {
-        return issueFileCommand('STATE', prepareKeyValueMessage(name, value));
-    }
-    issueCommand('save-state', { name }, toCommandValue(value));
-}
-/**
- * Gets the value of an state set by this action's main execution.
- *
- * @param     name     name of the state to get
- * @returns   string
- */
-function getState(name) {
-    return process.env[`STATE_${name}`] || '';
-}
-function getIDToken(aud) {
-    return core_awaiter(this, void 0, void 0, function* () {
-        return yield OidcClient.getIDToken(aud);
-    });
-}
-/**
- * Summary exports
- */
-
-/**
- * @deprecated use core.summary
- */
-
-/**
- * Path exports
- */
-
-/**
- * Platform utilities exports
- */
-
-//# sourceMappingURL=core.js.map
+;// CONCATENATED MODULE: external "os"
+const external_os_namespaceObject = require("os");
 ;// CONCATENATED MODULE: ./node_modules/@actions/github/lib/context.js
 
 
@@ -69552,8 +66611,10 @@ class Context {
 //# sourceMappingURL=context.js.map
 // EXTERNAL MODULE: ./node_modules/@actions/github/node_modules/@actions/http-client/lib/index.js
 var lib = __nccwpck_require__(9659);
+// EXTERNAL MODULE: ./node_modules/undici/index.js
+var undici = __nccwpck_require__(6752);
 ;// CONCATENATED MODULE: ./node_modules/@actions/github/lib/internal/utils.js
-var utils_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+var __awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
         function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
@@ -69583,7 +66644,7 @@ function getProxyAgentDispatcher(destinationUrl) {
 }
 function getProxyFetch(destinationUrl) {
     const httpDispatcher = getProxyAgentDispatcher(destinationUrl);
-    const proxyFetch = (url, opts) => utils_awaiter(this, void 0, void 0, function* () {
+    const proxyFetch = (url, opts) => __awaiter(this, void 0, void 0, function* () {
         return (0,undici.fetch)(url, Object.assign(Object.assign({}, opts), { dispatcher: httpDispatcher }));
     });
     return proxyFetch;
@@ -69787,7 +66848,7 @@ var DEFAULTS = {
 };
 
 // pkg/dist-src/util/lowercase-keys.js
-function dist_bundle_lowercaseKeys(object) {
+function lowercaseKeys(object) {
   if (!object) {
     return {};
   }
@@ -69839,7 +66900,7 @@ function merge(defaults, route, options) {
   } else {
     options = Object.assign({}, route);
   }
-  options.headers = dist_bundle_lowercaseKeys(options.headers);
+  options.headers = lowercaseKeys(options.headers);
   removeUndefinedProperties(options);
   removeUndefinedProperties(options.headers);
   const mergedOptions = mergeDeep(defaults || {}, options);
@@ -74517,11 +71578,17 @@ function messageOf(error) {
 var mod = __nccwpck_require__(1916);
 ;// CONCATENATED MODULE: ./lib/base/spelling.js
 
+// The time to compare two words grows with the product of their lengths.
+const LONGEST_WORD = 200;
 /** The known word that `word` most likely means; undefined if none is near. For words that are wrong in any case. */
 function nearest(word, known) {
+    if (word.length > LONGEST_WORD)
+        return undefined;
     let best;
     let least = Math.max(2, Math.floor(word.length / 3)) + 1;
     for (const candidate of known) {
+        if (Math.abs(candidate.length - word.length) >= least)
+            continue;
         const away = (0,mod/* distance */.Io)(word, candidate);
         if (away < least) {
             best = candidate;
@@ -74541,7 +71608,7 @@ function didYouMean(word, known) {
  * and the first letter has to be right.
  */
 function misspelled(word, known) {
-    if (known.includes(word))
+    if (word.length > LONGEST_WORD || known.includes(word))
         return undefined;
     const plain = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
     return known.find((candidate) => {
@@ -74586,24 +71653,128 @@ function asSpelled(tags) {
         };
     });
 }
+// The parser takes up to 25 microseconds for a byte. Larger files hold data, which belongs elsewhere.
+const MOST_BYTES = 256 * 1024;
+// Walks are recursive. No config that people write is nearly as deep.
+const MOST_LEVELS = 100;
+// An alias of an alias of an alias can stand for billions of values ("billion laughs"). Every walk goes through all of them.
+const MOST_ALIASED = 100_000;
 /**
  * Parses one yaml document (YAML 1.2, core schema).
- * @throws Problem with line and column if the text is not valid yaml, has a key twice, or holds a second document
+ * @throws Problem with line and column if the text is not valid yaml, has a key twice, holds a second document, or is larger,
+ * deeper or more repetitive than refuseExplosion allows
  */
 function parseSource(file, text) {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > MOST_BYTES) {
+        throw new Problem(`${file} has ${bytes.toLocaleString('en')} bytes; yaml of at most ${MOST_BYTES.toLocaleString('en')} bytes is read. Put data into a file of its own`);
+    }
     const lines = new dist/* LineCounter */.HN();
     const document = (0,dist/* parseDocument */.Tp)(text, {
         lineCounter: lines,
         prettyErrors: false,
+        // The parser compares each key with all others of its mapping. refuseExplosion looks for keys that occur twice.
+        uniqueKeys: false,
         customTags: (tags) => asSpelled(tags),
     });
     const error = document.errors[0];
     if (error) {
         const { line, col } = lines.linePos(error.pos[0]);
-        const what = error.code === 'MULTIPLE_DOCS' ? 'the file holds a second document after ---. Keep one document in the file' : error.message;
+        const what = error.code === 'MULTIPLE_DOCS'
+            ? 'the file holds a second document after ---. Keep one document in the file'
+            : /call stack/.test(error.message)
+                ? TOO_DEEP
+                : error.message;
         throw new Problem(`not valid yaml: ${what}`, { file, line, column: col });
     }
-    return { file, document, lines };
+    const source = { file, document, lines };
+    refuseExplosion(source);
+    return source;
+}
+const TOO_DEEP = `it is nested more than ${MOST_LEVELS} levels deep. Flatten it`;
+/**
+ * Refuses a document that would keep a walk over its values busy for ever: one that is nested too deeply, contains itself, or
+ * repeats too much through aliases. Also refuses a key that occurs twice. Takes time in proportion to the length of the text.
+ * @throws Problem with the place
+ */
+function refuseExplosion(source) {
+    const targets = targetsOf(source.document);
+    const sizes = new Map();
+    const open = new Set();
+    let aliased = 0;
+    /** The number of values that a walk from here sees. */
+    const sizeOf = (node, level) => {
+        if ((0,dist/* isAlias */.Vj)(node)) {
+            const target = targets(node);
+            if (open.has(target)) {
+                throw new Problem(`the alias *${node.source} stands for a value that contains it; write the value out`, placeOf(source, node));
+            }
+            const size = target === undefined ? 1 : sizeOf(target, level);
+            aliased += size;
+            if (aliased > MOST_ALIASED) {
+                throw new Problem(`the aliases up to *${node.source} repeat more than ${MOST_ALIASED.toLocaleString('en')} values; write out what is needed`, placeOf(source, node));
+            }
+            return size;
+        }
+        if (!(0,dist/* isMap */.jh)(node) && !(0,dist/* isSeq */.oP)(node))
+            return 1;
+        if (level > MOST_LEVELS)
+            throw new Problem(`not valid yaml: ${TOO_DEEP}`, placeOf(source, node));
+        const known = sizes.get(node);
+        if (known !== undefined)
+            return known;
+        if ((0,dist/* isMap */.jh)(node))
+            refuseKeyTwice(source, node);
+        open.add(node);
+        let size = 1;
+        for (const item of node.items) {
+            size += (0,dist/* isPair */.tO)(item) ? sizeOf(item.key, level + 1) + sizeOf(item.value, level + 1) : sizeOf(item, level + 1);
+        }
+        open.delete(node);
+        sizes.set(node, size);
+        return size;
+    };
+    sizeOf(source.document.contents, 1);
+}
+function refuseKeyTwice(source, map) {
+    const seen = new Set();
+    for (const { key } of map.items) {
+        if (!(0,dist/* isScalar */.jn)(key))
+            continue;
+        if (seen.has(key.value))
+            throw new Problem('not valid yaml: Map keys must be unique', placeOf(source, key));
+        seen.add(key.value);
+    }
+}
+/** What the aliases of each document stand for. A document does not change once one of its aliases was followed. */
+const TARGETS = new WeakMap();
+/** Finds the node that an alias of the document stands for: the last one before it with that anchor. */
+function targetsOf(document) {
+    const known = TARGETS.get(document);
+    if (known !== undefined)
+        return known;
+    const anchors = new Map();
+    const targets = new Map();
+    const walk = (node) => {
+        if ((0,dist/* isAlias */.Vj)(node))
+            targets.set(node, anchors.get(node.source));
+        else if ((0,dist/* isPair */.tO)(node)) {
+            walk(node.key);
+            walk(node.value);
+        }
+        else if ((0,dist/* isScalar */.jn)(node) || (0,dist/* isMap */.jh)(node) || (0,dist/* isSeq */.oP)(node)) {
+            if (node.anchor !== undefined)
+                anchors.set(node.anchor, node);
+            if (!(0,dist/* isScalar */.jn)(node))
+                for (const item of node.items)
+                    walk(item);
+        }
+    };
+    walk(document.contents);
+    // A copy of an alias is not in the document. It stands for the same as long as the anchor is there once.
+    const find = (alias) => (targets.has(alias) ? targets.get(alias) : anchors.get(alias.source));
+    TARGETS.set(document, find);
+    return find;
 }
 /** Where a node stands in its file; undefined for a node that was not read from the file, such as an override. */
 function placeOf(source, node) {
@@ -74623,7 +71794,7 @@ function keyText(pair) {
 function resolved(source, node) {
     if (!(0,dist/* isAlias */.Vj)(node))
         return (node ?? undefined);
-    const target = node.resolve(source.document);
+    const target = targetsOf(source.document)(node);
     if (target === undefined) {
         throw new Problem(`the alias *${node.source} has no anchor &${node.source} before it; add the anchor or write the value out`, placeOf(source, node));
     }
@@ -74632,11 +71803,8 @@ function resolved(source, node) {
 /**
  * The pairs of a mapping, followed by those that its merge keys `<<` bring in (https://yaml.org/type/merge.html). If a key
  * occurs more than once, the first pair counts. Training code that reads the same file sees the same values.
- * @throws Problem for a mapping that merges itself
  */
-function pairsOf(source, map, within = []) {
-    if (within.includes(map))
-        throw new Problem('this mapping merges itself with <<', placeOf(source, map));
+function pairsOf(source, map) {
     const pairs = map.items;
     const merged = pairs
         .filter((pair) => keyText(pair) === '<<')
@@ -74644,7 +71812,7 @@ function pairsOf(source, map, within = []) {
         const value = resolved(source, pair.value);
         return (0,dist/* isSeq */.oP)(value) ? value.items.map((item) => resolved(source, item)) : [value];
     })
-        .flatMap((value) => ((0,dist/* isMap */.jh)(value) ? pairsOf(source, value, [...within, map]) : []));
+        .flatMap((value) => ((0,dist/* isMap */.jh)(value) ? pairsOf(source, value) : []));
     return [...pairs.filter((pair) => keyText(pair) !== '<<'), ...merged];
 }
 /** The top-level mapping of a document; an empty document gives an empty mapping. @throws Problem if the top is not a mapping */
@@ -74703,25 +71871,35 @@ function forgetPlaces(node) {
 
 
 
+// Each override looks through the keys of the document.
+const MOST_OVERRIDES = 200;
+const LONGEST_OVERRIDE = 20_000;
+const MOST_KEYS = 100;
 const PATH = /^\^?[^\s=.^+]+(\.\^?[^\s=.^]+)*$/;
 /**
  * Splits text of one or more lines into overrides. White space separates them, except inside quotes, brackets and braces.
  * @throws Problem for text that is not `path=value`, and for a path that is given twice
  */
 function parseOverrides(text) {
-    const overrides = [];
+    const overrides = new Map();
     for (const word of words(text)) {
+        if (word.length > LONGEST_OVERRIDE) {
+            throw new Problem(`override '${word.slice(0, 60)}…' has ${word.length} characters; at most ${LONGEST_OVERRIDE} are allowed`);
+        }
         const equals = word.indexOf('=');
         const mayAdd = word.startsWith('+');
         const path = word.slice(mayAdd ? 1 : 0, Math.max(equals, 0));
         if (!PATH.test(path)) {
             throw new Problem(`override '${word}' is not of the form path=value or +path=value, such as trainer.learning_rate=3e-4`);
         }
-        if (overrides.some((other) => other.path === path))
+        if (overrides.has(path))
             throw new Problem(`override '${path}' is given twice; remove one of them`);
-        overrides.push({ path, value: word.slice(equals + 1), mayAdd });
+        overrides.set(path, { path, value: word.slice(equals + 1), mayAdd });
+        if (overrides.size > MOST_OVERRIDES) {
+            throw new Problem(`there are more than ${MOST_OVERRIDES} overrides; write such changes into the yaml`);
+        }
     }
-    return overrides;
+    return [...overrides.values()];
 }
 function words(text) {
     const found = [];
@@ -74733,7 +71911,7 @@ function words(text) {
             if (character === quote)
                 quote = '';
         }
-        else if ((character === '"' || character === "'") && /[=\s[{,:]$|^$/.test(word)) {
+        else if ((character === '"' || character === "'") && /^[=\s[{,:]?$/.test(word.slice(-1))) {
             quote = character; // a quote inside a word, as in don't, is a letter
         }
         else if (character === '[' || character === '{')
@@ -74749,7 +71927,7 @@ function words(text) {
             word += character;
     }
     if (quote || depth > 0)
-        throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim()}`);
+        throw new Problem(`the overrides end inside ${quote ? 'a quote' : 'a bracket'}; close it: ${text.trim().slice(0, 200)}`);
     if (word)
         found.push(word);
     return found;
@@ -74757,17 +71935,22 @@ function words(text) {
 /**
  * A copy of the document with the overrides applied. A path without ^ replaces a grid by one value; a path with ^ replaces a
  * value by a grid.
- * @throws Problem for a path that does not exist, unless it was written with +
+ * @throws Problem for a path that does not exist, unless it was written with +, and for a result that parseSource would refuse
  */
 function applyOverrides(source, overrides) {
     const changed = withRoot(source, rootOf(source).clone());
     for (const override of overrides)
         set(changed, rootOf(changed), override);
+    // An override may hold an alias.
+    refuseExplosion(changed);
     return changed;
 }
 function set(source, root, override) {
     const value = nodeFromText(`override "${override.path}=${override.value}"`, override.value);
     const segments = override.path.split('.');
+    if (segments.length > MOST_KEYS) {
+        throw new Problem(`override '${override.path.slice(0, 60)}…' has ${segments.length} keys in its path; at most ${MOST_KEYS} are allowed`);
+    }
     let here = root;
     segments.forEach((segment, index) => {
         const last = index === segments.length - 1;
@@ -74848,12 +72031,12 @@ function hashOfOverrides(overrides) {
 
 /** The forms of the commands and what they do, for help and README. */
 const COMMENT_FORMS = [
-    ['/launch NAME [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
-    ['/plan NAME [path=value …]', 'show what a launch would do'],
+    ['/launch NAME [@COMMIT] [n_jobs=4] [path=value …]', 'launch an experiment, by name or by path, at the head of the pull request'],
+    ['/plan NAME [@COMMIT] [path=value …]', 'show what a launch would do'],
     ['/status [WHAT]', 'look again and update the comments'],
     ['/extend [WHAT] [N]', 'add N jobs to a chain (1 by default)'],
     ['/cancel [WHAT] [job=K] [cell=K]', 'take a chain, or a part of it, out of the queue; the checkpoints stay'],
-    ['/restart NAME', 'start a new attempt, with its own directories and W&B runs'],
+    ['/restart NAME [@COMMIT]', 'start a new attempt, with its own directories and W&B runs'],
     ['/audit [WHAT]', 'verify which commit produced the checkpoints'],
 ];
 /** A command that does not exist. It is answered with the list of commands. */
@@ -74873,8 +72056,18 @@ function commandOfComment(body) {
     const command = COMMANDS.find((one) => one === word.toLowerCase());
     if (command === undefined)
         throw new UnknownCommand(`there is no command /${word}${didYouMean(word, COMMANDS)}`);
-    return askedOf(command, rest);
+    const words = rest.split(/\s+/);
+    const [commit, ...others] = words.filter((one) => WHOLE_COMMIT.test(one));
+    if (others.length > 0)
+        throw new Problem(`/${command} takes one commit: ${formOf(command)}`);
+    if (commit === undefined)
+        return { ...askedOf(command, rest), commit };
+    if (!['launch', 'plan', 'restart'].includes(command))
+        throw new Problem(`/${command} takes no commit: ${formOf(command)}`);
+    return { ...askedOf(command, words.filter((one) => one !== commit).join(' ')), commit: commit.slice(1) };
 }
+// A short id would not do: whoever pushes can make another commit with the same first digits.
+const WHOLE_COMMIT = /^@[0-9a-f]{40}$/;
 /** @param rest what follows the command: words, then `key=value` */
 function askedOf(command, rest) {
     const words = rest.split(/\s+/).filter(Boolean);
@@ -74889,6 +72082,8 @@ function askedOf(command, rest) {
         case 'plan':
         case 'restart': {
             const nJobs = take('n_jobs');
+            if (names.some((name) => name.startsWith('@')))
+                throw new Problem('a commit is named by @ and all of its 40 digits');
             if (names.length > 1)
                 throw new Problem(`/${command} takes one experiment, then path=value: ${formOf(command)}`);
             const overrides = [...others('n_jobs'), ...(nJobs === undefined ? [] : [comment_command_length(nJobs)])];
@@ -82512,24 +79707,73 @@ function unwrap(schema) {
 
 //#endregion
 
+;// CONCATENATED MODULE: ./lib/base/text.js
+/** A number for reading: `1,234` or `0.5`. */
+function amount(value) {
+    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
+}
+/** `1 job`, `2 jobs`, `1,000 jobs`. */
+function count(number, one, many = `${one}s`) {
+    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+/** The first few of a list in words: `a, b and 3 more`. @param all how many there are, when `items` are only the first of them */
+function some(items, shown, all = items.length) {
+    const first = items.slice(0, shown);
+    return `${first.join(', ')}${all > first.length ? ` and ${all - first.length} more` : ''}`;
+}
+/**
+ * Characters that a reader cannot see, or that change how others look: control characters but tab and line end, and those that
+ * set the direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069; Unicode TR9, "trojan source").
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** The text with the characters that nobody sees written out, such as `\\u202e`. */
+function visible(text) {
+    return text.replace(INVISIBLE, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+/** Does the text change the direction of writing? */
+function hasDirection(text) {
+    return /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(text);
+}
+
 ;// CONCATENATED MODULE: external "node:child_process"
 const external_node_child_process_namespaceObject = require("node:child_process");
 ;// CONCATENATED MODULE: external "node:path"
 const external_node_path_namespaceObject = require("node:path");
 // EXTERNAL MODULE: external "node:stream"
 var external_node_stream_ = __nccwpck_require__(7075);
+;// CONCATENATED MODULE: ./lib/repo/commit-id.js
+/** Is this a whole commit id: 40 lowercase hex digits? */
+function isCommitId(text) {
+    return /^[0-9a-f]{40}$/.test(text);
+}
+/** A commit id as people read it, 12 digits. */
+function shortId(commit) {
+    return commit.slice(0, 12);
+}
+
 ;// CONCATENATED MODULE: ./lib/repo/git.js
 
 
 
 
+
+// What follows is a revision or a path, whatever it begins with (gitcli(7)). git has it since 2.24, and `git rev-parse` since 2.30;
+// Ubuntu 22.04 has 2.34 and Debian 12 has 2.39. GitHub's runners have a newer one.
+const END_OF_OPTIONS = '--end-of-options';
+/** A whole commit id. @throws Problem for other text, which git may take for an option or an expression */
+function commitId(text) {
+    if (isCommitId(text))
+        return text;
+    throw new Problem(`${JSON.stringify(text.slice(0, 100))} is not a whole commit id of 40 hex digits`);
+}
 /** Runs git. @returns stdout as bytes. @throws Problem with git's own message */
 function git(repo, args, options = {}) {
     return new Promise((resolve, reject) => {
         (0,external_node_child_process_namespaceObject.execFile)('git', ['-C', repo.directory, ...args], {
             encoding: 'buffer',
             maxBuffer: 1 << 30,
-            env: { ...process.env, ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
+            env: { ...ownEnvironment(), ...options.environment, GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' },
         }, (error, stdout, stderr) => {
             if (error)
                 reject(new Problem(`git ${args[0] ?? ''} failed in ${repo.directory}: ${stderr.toString().trim() || error.message}`));
@@ -82538,9 +79782,13 @@ function git(repo, args, options = {}) {
         });
     });
 }
+/** The environment without the action's inputs: git, and what it starts, needs no secret of ours. */
+function ownEnvironment() {
+    return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('INPUT_')));
+}
 /** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
 function gitStream(repo, args) {
-    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = (0,external_node_child_process_namespaceObject.spawn)('git', ['-C', repo.directory, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: ownEnvironment() });
     const out = new external_node_stream_.PassThrough();
     let stderr = '';
     child.stderr.on('data', (chunk) => {
@@ -82561,7 +79809,7 @@ function gitStream(repo, args) {
 }
 async function hasCommit(repo, commit) {
     try {
-        await git(repo, ['cat-file', '-e', `${commit}^{tree}`]);
+        await git(repo, ['cat-file', '-e', END_OF_OPTIONS, `${commit}^{tree}`]);
         return true;
     }
     catch {
@@ -82571,7 +79819,7 @@ async function hasCommit(repo, commit) {
 /**
  * Makes sure that the checkout has the commit. If it does not, only this commit is fetched.
  * @param refs to fetch in turn if the commit itself cannot be fetched, such as refs/pull/12/head
- * @throws Problem that says what to change in the workflow
+ * @throws Problem that says what to change in the workflow, and for text that is not a commit id
  */
 async function ensureCommit(repo, commit, refs) {
     try {
@@ -82580,13 +79828,13 @@ async function ensureCommit(repo, commit, refs) {
     catch (error) {
         throw new Problem(`there is no git checkout in ${repo.directory} (${messageOf(error)}). Put a step with actions/checkout before this one`);
     }
-    if (await hasCommit(repo, commit))
+    if (await hasCommit(repo, commitId(commit)))
         return;
     const environment = fetchEnvironment(repo);
     let why = '';
     for (const wanted of [commit, ...refs]) {
         try {
-            await git(repo, ['fetch', '--no-tags', '--depth=1', 'origin', wanted], { environment });
+            await git(repo, ['fetch', '--no-tags', '--depth=1', END_OF_OPTIONS, 'origin', wanted], { environment });
             if (await hasCommit(repo, commit))
                 return;
         }
@@ -82596,15 +79844,44 @@ async function ensureCommit(repo, commit, refs) {
     }
     throw new Problem(`the checkout lacks commit ${commit} and it could not be fetched${why && ` (${why})`}. Give actions/checkout 'fetch-depth: 0', or 'ref' with that commit, and let it keep its credentials`);
 }
-/** Environment variables that give git the token. In an argument, other processes could see it. */
-function fetchEnvironment({ token }) {
-    if (token === '')
+/**
+ * Environment variables that give git the token for the one server that it is for. In an argument, other processes could see it.
+ * The empty value drops what actions/checkout has set, because a server refuses two such headers (git-config(1), http.extraHeader).
+ */
+function fetchEnvironment({ token, server }) {
+    if (token === '' || server === undefined)
         return {};
+    const key = `http.${new URL(server).origin}/.extraheader`;
     return {
-        GIT_CONFIG_COUNT: '1',
-        GIT_CONFIG_KEY_0: 'http.extraheader',
-        GIT_CONFIG_VALUE_0: `AUTHORIZATION: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+        GIT_CONFIG_COUNT: '2',
+        GIT_CONFIG_KEY_0: key,
+        GIT_CONFIG_VALUE_0: '',
+        GIT_CONFIG_KEY_1: key,
+        GIT_CONFIG_VALUE_1: `AUTHORIZATION: basic ${basicCredentials(token)}`,
     };
+}
+/** The token as HTTP wants it. It is as good as the token, so it has to be masked like that. */
+function basicCredentials(token) {
+    return Buffer.from(`x-access-token:${token}`).toString('base64');
+}
+/**
+ * Fetches the newest commit of a branch of the remote. What the checkout has under that name does not count: it may be old, or
+ * made by an earlier step of the workflow.
+ * @returns the commit
+ * @throws Problem if the branch cannot be fetched
+ */
+async function fetchBranch(repo, branch) {
+    const ref = `${REMOTE_REFS}/default`;
+    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+    // In a whole clone, a depth would cut the history that is there.
+    const depth = shallow ? ['--depth=1'] : [];
+    try {
+        await git(repo, ['fetch', '--no-tags', ...depth, 'origin', `+refs/heads/${branch}:${ref}`], { environment: fetchEnvironment(repo) });
+    }
+    catch (error) {
+        throw new Problem(`the default branch ${branch} could not be fetched (${messageOf(error)}). It says which clusters there are, so it is read anew each time. Give the workflow 'permissions: contents: read'`);
+    }
+    return (await git(repo, ['rev-parse', ref])).toString().trim();
 }
 // Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
 const REMOTE_REFS = 'refs/slurm-chain';
@@ -82626,7 +79903,9 @@ async function ensureHistory(repo, pullRequests = []) {
 }
 /** Finds what contains the commit, among the refs that ensureHistory fetched. */
 async function holdersOf(repo, commit) {
-    const refs = (await git(repo, ['for-each-ref', `--contains=${commit}`, '--format=%(refname)', REMOTE_REFS])).toString().split('\n');
+    const refs = (await git(repo, ['for-each-ref', `--contains=${commitId(commit)}`, '--format=%(refname)', REMOTE_REFS]))
+        .toString()
+        .split('\n');
     const under = (kind) => refs.filter((ref) => ref.startsWith(`${REMOTE_REFS}/${kind}/`)).map((ref) => ref.slice(`${REMOTE_REFS}/${kind}/`.length));
     return { branches: under('heads'), tags: under('tags'), pullRequests: under('pull').map(Number) };
 }
@@ -82643,22 +79922,22 @@ async function commitsOf(repo, name) {
         [`${REMOTE_REFS}/heads/${name}`, []],
     ]) {
         try {
-            await git(repo, ['rev-parse', '--verify', '--quiet', `${ref}^{commit}`]);
+            await git(repo, ['rev-parse', '--verify', '--quiet', END_OF_OPTIONS, `${ref}^{commit}`]);
         }
         catch {
             continue; // not this kind of ref
         }
-        return new Set((await git(repo, ['rev-list', ...how, ref])).toString().trim().split('\n'));
+        return new Set((await git(repo, ['rev-list', ...how, END_OF_OPTIONS, ref])).toString().trim().split('\n'));
     }
     return new Set();
 }
 /** The first line of the commit message. */
 async function subjectOf(repo, commit) {
-    return (await git(repo, ['log', '-1', '--format=%s', commit])).toString().trim();
+    return (await git(repo, ['log', '-1', '--format=%s', END_OF_OPTIONS, commitId(commit)])).toString().trim();
 }
 /** Every entry of the commit's tree, submodules and links included. */
 async function entriesAt(repo, commit) {
-    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', commit])).toString();
+    const listing = (await git(repo, ['ls-tree', '-r', '-z', '--full-tree', END_OF_OPTIONS, commitId(commit)])).toString();
     return listing
         .split('\0')
         .filter((line) => line !== '')
@@ -82681,7 +79960,7 @@ function repoPath(path) {
  */
 async function fileAt(repo, commit, path) {
     const normal = repoPath(path);
-    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', commit, '--', normal])).toString();
+    const listing = (await git(repo, ['ls-tree', '-z', '--full-tree', END_OF_OPTIONS, commitId(commit), '--', normal])).toString();
     const entry = listing.split('\0').find((line) => line.slice(line.indexOf('\t') + 1) === normal);
     if (entry === undefined)
         throw new Problem(`there is no ${normal} at commit ${commit.slice(0, 12)}`);
@@ -82690,11 +79969,11 @@ async function fileAt(repo, commit, path) {
     }
     if (!entry.startsWith('100'))
         throw new Problem(`${normal} is not a file at commit ${commit.slice(0, 12)}; name a file`);
-    return (await git(repo, ['cat-file', 'blob', `${commit}:${normal}`])).toString('utf8');
+    return (await git(repo, ['cat-file', 'blob', END_OF_OPTIONS, `${commitId(commit)}:${normal}`])).toString('utf8');
 }
 /** The text of a file at a commit; undefined if the path does not exist. @throws Problem if it is a link or a folder */
 async function optionalFileAt(repo, commit, path) {
-    const listing = await git(repo, ['ls-tree', '--full-tree', commit, '--', path]);
+    const listing = await git(repo, ['ls-tree', '--full-tree', END_OF_OPTIONS, commitId(commit), '--', path]);
     return listing.length === 0 ? undefined : fileAt(repo, commit, path);
 }
 
@@ -82894,7 +80173,7 @@ function problemOf(issue, spots, file) {
     const spot = spots.get(spotKey(keys));
     const parent = spots.get(spotKey(keys.slice(0, -1)));
     if (isMissing(issue) && parent !== undefined)
-        return missing(issue, String(keys.at(-1)), parent, file);
+        return missing(String(keys.at(-1)), parent, file);
     if (spot?.found === undefined)
         throw new TypeError(`valibot reports an issue at an unknown path: ${issue.message}`);
     const { path, found, schema } = spot;
@@ -82918,11 +80197,9 @@ function unknownKey(key, section, known) {
     const where = section === '' ? 'at the top level' : `under ${section}`;
     return `unknown key '${key}' ${where}${didYouMean(key, known) || `; it takes ${[...known].join(', ')}`}`;
 }
-function missing(issue, key, parent, file) {
+function missing(key, parent, file) {
     const { entries } = parent.schema;
-    const schema = entries[key] ?? unknown();
-    const { whenMissing } = getMetadata(schema);
-    const advice = whenMissing?.(issue.path?.at(-1)?.input) ?? getDescription(schema) ?? '';
+    const advice = getDescription(entries[key] ?? unknown()) ?? '';
     const name = parent.path === '' ? `${key}: key` : `${parent.path}.${key}`;
     const place = parent.found?.keyPlace;
     return new Problem(`${place ? '' : `${file}: `}there is no ${name}. ${advice}`, place);
@@ -82980,6 +80257,7 @@ const RESERVED_OPTIONS = new Map([
 ;// CONCATENATED MODULE: ./lib/experiment/values.js
 // The kinds of values in our yaml files. settings.ts and repo-config.ts describe their keys with them.
 
+
 /** Says what a value must be. Errors ("it must be …") and the reference pages (column "value") show it. */
 function must(expected) {
     return metadata({ expected });
@@ -82987,7 +80265,7 @@ function must(expected) {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
 const CONTROL = /[\u0000-\u001f\u007f]/;
 /** One line of text, without white space around it. A number is text as it is spelled. */
-const word = pipe(string(), must('one line of text'), trim(), nonEmpty(), check((text) => !CONTROL.test(text)));
+const word = pipe(string(), must('one line of text'), trim(), nonEmpty(), check((text) => !CONTROL.test(text)), check((text) => !hasDirection(text), 'one line of text without characters that change the direction of writing'));
 /** One or more lines for bash. */
 const command = pipe(string(), must('a shell command'), check((text) => text.trim() !== ''), check((text) => !text.includes('\0'), 'a shell command without a NUL character'), check((text) => !text.includes('\r'), 'a shell command with Unix line ends (\\n, not \\r\\n)'));
 /** Several values; the reader takes a single one as a list of one. */
@@ -83158,45 +80436,64 @@ function checkVariableName(name, where, place) {
 
 
 
+
 /** The file that all experiments of a repository share. */
 const REPO_CONFIG = '.github/slurm-chain.yml';
 const clusterName = pipe(string(), check((name) => is(word, name), 'the name of a cluster must be one line of text'));
-const proxyJump = pipe(word, must('a list of hosts such as user@host or user@host:port, with commas between them'), check((text) => text.split(',').every((hop) => hopOf(hop, '') !== undefined)));
+const proxyJump = pipe(word, must('a list of hosts such as user@host or user@host:port, with commas between them'), check((text) => text.split(',').every((hop) => hopOf(hop) !== undefined)));
 const knownHosts = pipe(string(), must("lines in the format of OpenSSH's known_hosts"), 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters other than tab and line ends
-check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text)));
+check((text) => text.trim() !== '' && !/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/.test(text) && !hasDirection(text)));
 const cluster = pipe(strictObject({
     host: pipe(word, description('Name or address of the login node.')),
     port: pipe(optional(whole(1, 65535), 22), description('Port of the SSH server on the login node.')),
     user: pipe(word, description('The account that logs in and submits the jobs.')),
     workdir: pipe(clusterPath, description('The directory on the cluster for code, configs, logs and records.')),
-    known_hosts: pipe(list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"), description("The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them."), metadata({
-        whenMissing: ({ host, port }) => `It holds the host key of the login node. 'ssh-keyscan ${port === undefined ? '' : `-p ${port} `}${host}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`,
-    })),
+    known_hosts: pipe(optional(list(knownHosts, "lines in the format of OpenSSH's known_hosts, as text or as a list"), []), description("The host keys of the login node and of every jump host, as lines of OpenSSH's known_hosts. `ssh-keyscan -p PORT HOST` prints them. Compare the fingerprints with those that your cluster publishes before you trust them. Required, unless the workflow gives the input `known-hosts` or the transport is `local`.")),
     proxy_jump: pipe(optional(proxyJump), description("Hosts to connect through, in order, as in OpenSSH's ProxyJump: `user@host:port`, with commas between several. The user defaults to that of the cluster, the port to 22.")),
+    share: pipe(optional(oneOf('group')), description('Who else may read the code, configs, logs and records under `workdir` and beside the checkpoints. Without this key, only the account. `group`: the group of the account too. Nobody else may ever write there, and secrets are always private.')),
+    transport: pipe(optional(oneOf('ssh2', 'openssh', 'local'), 'ssh2'), description("How commands reach the cluster: `ssh2`, the SSH client in the action; `openssh`, the runner's own `ssh`; `local`, a shell on a self-hosted runner that stands on the login node.")),
     prelude: pipe(optional(list(command, 'text or a list of texts'), []), description('Shell text that runs before everything else on the login node, such as `module load slurm`.')),
 }), transform(({ host, port, user, proxy_jump, known_hosts, prelude, ...others }) => ({
     /** The login node, the last hop. */
     login: { host, port, user },
     /** The hosts to go through, in order. */
-    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop, user) ?? []),
+    jumps: (proxy_jump ?? '').split(',').flatMap((hop) => hopOf(hop) ?? []),
     knownHosts: known_hosts.join('\n'),
     prelude: prelude.join('\n'),
     ...camelKeys(others),
 })));
+const names = (what) => optional(list(word, `${what}, as text or as a list`));
+const most = optional(whole(1, Number.MAX_SAFE_INTEGER));
+const limits = section({
+    users: pipe(names('GitHub logins'), description('Who may launch, extend and restart, by GitHub login. Default: everybody with write permission.')),
+    clusters: pipe(names('names of clusters'), description('Clusters that may be used, of those under `clusters`. Default: all of them.')),
+    partitions: pipe(names('names of partitions'), description('Partitions that may be used. An experiment then has to set `slurm.partition`.')),
+    accounts: pipe(names('names of Slurm accounts'), description('Slurm accounts that may be used. An experiment then has to set `slurm.account`.')),
+    save_paths: pipe(optional(list(clusterPath, 'directories on the cluster, as text or as a list')), description('Directories that `save.path` must be one of, or be inside of, as it is written.')),
+    jobs: pipe(most, description('The most jobs that one launch may add to a chain.')),
+    cells: pipe(most, description('The most cells that an experiment may have.')),
+    gpu_hours: pipe(most, description('The most GPU-hours that one launch may use if every task runs until its time limit. An experiment with GPUs then has to set `slurm.time`.')),
+});
 /**
- * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster and
- * RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
+ * What `.github/slurm-chain.yml` may hold. This is the one description of these keys. The checks, the types Cluster, SiteConfig
+ * and RepoConfig, schema/slurm-chain.json and the tables of docs/reference/cluster.md come from it: a new key is one entry here,
  * then `node script/schema.ts`.
  */
 const repoConfigSchema = strictObject({
-    clusters: pipe(mapping(clusterName, cluster), transform((clusters) => new Map([...clusters].map(([name, one]) => [name, { name, ...one }]))), description('The clusters, by the names that experiments use.')),
+    clusters: pipe(mapping(clusterName, cluster), transform((clusters) => new Map([...clusters].map(([name, one]) => [name, { name, ...one }]))), description('The clusters, by the names that experiments use. Read from the default branch only.')),
+    limits: pipe(limits, description('What a launch may ask for. Read from the default branch only.')),
     experiments: pipe(optional(list(word, 'text or a list of texts'), ['configs/**/*.yaml', 'configs/**/*.yml']), description('Patterns of the files that are experiments.')),
     // Only the names of its keys are checked here. Their values are checked with the experiment that uses them, so that a
     // fault in them cannot stop /status or /cancel.
     defaults: pipe(optional(map(picklist(SETTING_KEYS, ({ input }) => unknownKey(String(input), 'defaults', SETTING_KEYS)), unknown())), description('Settings that every experiment may leave out: any key of an experiment.')),
 });
-/** Reads `.github/slurm-chain.yml` at the commit. @throws Problem with line and column for what the file may not hold */
+// Who says what. Each of the two readers knows every key, so that it can tell a misspelled one, and reads its own keys alone.
+const { clusters: siteClusters, limits: siteLimits, experiments, defaults: repo_config_defaults } = repoConfigSchema.entries;
+const elsewhere = optional(unknown());
+const siteSchema = strictObject({ clusters: siteClusters, limits: siteLimits, experiments: elsewhere, defaults: elsewhere });
+const commitSchema = strictObject({ clusters: elsewhere, limits: elsewhere, experiments, defaults: repo_config_defaults });
+/** Reads the commit's part of `.github/slurm-chain.yml`. @throws Problem with line and column for what the file may not hold */
 async function repoConfigAt(repo, commit) {
     return parseRepoConfig((await optionalFileAt(repo, commit, REPO_CONFIG)) ?? '');
 }
@@ -83204,27 +80501,45 @@ async function repoConfigAt(repo, commit) {
 function parseRepoConfig(text) {
     const source = parseSource(REPO_CONFIG, text);
     const layer = { source, map: rootOf(source) };
-    const values = readLayers(repoConfigSchema, [layer]);
-    const defaults = findKey([layer], 'defaults')?.node;
-    return { ...values, defaults: (0,dist/* isMap */.jh)(defaults) ? { source, map: defaults } : undefined };
+    const values = readLayers(commitSchema, [layer]);
+    const found = findKey([layer], 'defaults')?.node;
+    return {
+        experiments: values.experiments,
+        defaults: (0,dist/* isMap */.jh)(found) ? { source, map: found } : undefined,
+        proposed: siteText(layer),
+    };
+}
+/**
+ * Reads the clusters and limits of the default branch, as the remote has it now.
+ * @throws Problem if the branch cannot be fetched, and with line and column for what the file may not hold
+ */
+async function siteConfigOf(repo, branch) {
+    return parseSiteConfig(await optionalFileAt(repo, await fetchBranch(repo, branch), REPO_CONFIG), branch);
+}
+/** @param text of the file on the default branch; undefined if there is none */
+function parseSiteConfig(text, branch) {
+    const source = parseSource(REPO_CONFIG, text ?? '');
+    const layer = { source, map: rootOf(source) };
+    const values = readLayers(siteSchema, [layer]);
+    return { clusters: values.clusters, limits: values.limits, branch, exists: text !== undefined, text: siteText(layer) };
+}
+/** Clusters and limits, written in one way, whatever the order of the keys in a file and its comments. Empty if there are none. */
+function siteText(layer) {
+    const parts = ['clusters', 'limits'].flatMap((key) => {
+        const node = findKey([layer], key)?.node;
+        return node === undefined ? [] : [[key, node.toJS(layer.source.document)]];
+    });
+    return parts.length === 0
+        ? ''
+        : (0,dist/* stringify */.As)(Object.fromEntries(parts), { lineWidth: 0, sortMapEntries: true, aliasDuplicateObjects: false });
 }
 /** One hop of OpenSSH's ProxyJump: [user@]host[:port] (ssh_config(5)); undefined for anything else. */
-function hopOf(text, defaultUser) {
-    const [, user = defaultUser, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
+function hopOf(text) {
+    const [, user, host, digits = '22'] = /^(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
     const port = Number(digits);
     if (host === undefined || port < 1 || port > 65535)
         return undefined;
     return { host: host.replace(/^\[|\]$/g, ''), port, user };
-}
-
-;// CONCATENATED MODULE: ./lib/repo/commit-id.js
-/** Is this a whole commit id: 40 lowercase hex digits? */
-function isCommitId(text) {
-    return /^[0-9a-f]{40}$/.test(text);
-}
-/** A commit id as people read it, 12 digits. */
-function shortId(commit) {
-    return commit.slice(0, 12);
 }
 
 // EXTERNAL MODULE: ./node_modules/bottleneck/light.js
@@ -83316,9 +80631,16 @@ retry.VERSION = plugin_retry_dist_bundle_VERSION;
 
 
 
-/** The API at GITHUB_API_URL. Retries when GitHub is busy (429, 5xx). */
-function apiWith(token) {
-    return getOctokit(token, {}, retry);
+/** The API at GITHUB_API_URL, or at another address. Retries when GitHub is busy (429, 5xx). The token goes to no other host. */
+function apiWith(token, baseUrl) {
+    const api = getOctokit(token, baseUrl === undefined ? {} : { baseUrl }, retry);
+    api.hook.before('request', ({ url, baseUrl: base }) => {
+        // The address of the next page comes from a header of the answer.
+        if (new URL(url, base).origin === new URL(base).origin)
+            return;
+        throw new Problem(`${new URL(url).host} is not the host of GitHub's API, so it does not get the token`);
+    });
+    return api;
 }
 /** What went wrong, with the likely cause for common answers. @param permission what the workflow has to grant */
 function explained(error, what, permission) {
@@ -83336,9 +80658,18 @@ function explained(error, what, permission) {
 function statusOf(error) {
     return typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;
 }
-/** @throws Problem unless each actor has write permission */
-async function requireWrite(api, name, actors) {
+/**
+ * GitHub says nothing about the permission of a bot, so a bot has to be named.
+ * @param allowedBots logins such as `renovate[bot]`
+ * @throws Problem unless each actor has write permission, or is such a bot
+ */
+async function requireWrite(api, name, actors, allowedBots) {
     for (const username of actors) {
+        if (username.endsWith('[bot]')) {
+            if (allowedBots.includes(username))
+                continue;
+            throw new Problem(`${username} is a bot, and bots may ask for nothing unless the input allowed-bots lists them. Nothing was submitted`);
+        }
         let permission;
         try {
             permission = (await api.rest.repos.getCollaboratorPermissionLevel({ ...name, username })).data.permission;
@@ -83356,10 +80687,57 @@ async function requireWrite(api, name, actors) {
 async function pullRequestHead(api, name, number) {
     try {
         const { head, base, state } = (await api.rest.pulls.get({ ...name, pull_number: number })).data;
-        return { commit: head.sha, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
+        return { commit: head.sha, branch: head.ref, isFork: head.repo?.id !== base.repo.id, isOpen: state === 'open' };
     }
     catch (error) {
         throw explained(error, `reading pull request #${number}`, 'pull-requests: write');
+    }
+}
+/**
+ * The head of a branch right before a moment, from the repository's activity log.
+ *
+ * GitHub writes the log, and its `timestamp` is when GitHub took the push (REST, list repository activities). Nothing else would
+ * do. The author sets the dates of a commit, and `committed` events of the timeline repeat them. `updated_at` of a pull request
+ * changes with every comment. A check suite is there only if an app asks for it, and once for each commit, not for each push.
+ * @param moment as GitHub writes times. A push in the same second counts as later, because which came first is not known
+ * @returns undefined if the log does not go back so far
+ */
+async function headBefore(api, name, branch, moment) {
+    const activities = api.paginate.iterator(api.rest.repos.listActivities, { ...name, ref: `refs/heads/${branch}`, per_page: 100 });
+    try {
+        // The newest comes first.
+        for await (const { data } of activities) {
+            const found = data.find(({ timestamp }) => Date.parse(timestamp) < Date.parse(moment));
+            if (found !== undefined)
+                return found.after;
+        }
+    }
+    catch (error) {
+        throw explained(error, `asking when ${branch} was pushed`, 'contents: read');
+    }
+    return undefined;
+}
+/** @throws Problem unless the commit is the head of the pull request or one of its other commits */
+async function requireCommitOf(api, name, number, commit) {
+    let commits;
+    try {
+        // GitHub lists no more than 250 of them.
+        commits = await api.paginate(api.rest.pulls.listCommits, { ...name, pull_number: number, per_page: 100 });
+    }
+    catch (error) {
+        throw explained(error, `listing the commits of pull request #${number}`, 'pull-requests: write');
+    }
+    if (commits.some(({ sha }) => sha === commit))
+        return;
+    throw new Problem(`commit ${commit} is not one of pull request #${number}. Nothing was submitted`);
+}
+/** The name of the repository's default branch. */
+async function defaultBranch(api, name) {
+    try {
+        return (await api.rest.repos.get({ ...name })).data.default_branch;
+    }
+    catch (error) {
+        throw explained(error, `asking for the default branch of ${name.owner}/${name.repo}`, 'contents: read');
     }
 }
 /** Paths that a pull request adds or changes. */
@@ -83420,6 +80798,2972 @@ async function setCommitStatus(api, name, sha, status) {
     }
 }
 
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/utils.js
+// We use any as a valid input type
+/* eslint-disable @typescript-eslint/no-explicit-any */
+/**
+ * Sanitizes an input into a string so it can be passed into issueCommand safely
+ * @param input input to sanitize into a string
+ */
+function utils_toCommandValue(input) {
+    if (input === null || input === undefined) {
+        return '';
+    }
+    else if (typeof input === 'string' || input instanceof String) {
+        return input;
+    }
+    return JSON.stringify(input);
+}
+/**
+ *
+ * @param annotationProperties
+ * @returns The command properties to send with the actual annotation command
+ * See IssueCommandProperties: https://github.com/actions/runner/blob/main/src/Runner.Worker/ActionCommandManager.cs#L646
+ */
+function utils_toCommandProperties(annotationProperties) {
+    if (!Object.keys(annotationProperties).length) {
+        return {};
+    }
+    return {
+        title: annotationProperties.title,
+        file: annotationProperties.file,
+        line: annotationProperties.startLine,
+        endLine: annotationProperties.endLine,
+        col: annotationProperties.startColumn,
+        endColumn: annotationProperties.endColumn
+    };
+}
+//# sourceMappingURL=utils.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/command.js
+
+
+/**
+ * Issues a command to the GitHub Actions runner
+ *
+ * @param command - The command name to issue
+ * @param properties - Additional properties for the command (key-value pairs)
+ * @param message - The message to include with the command
+ * @remarks
+ * This function outputs a specially formatted string to stdout that the Actions
+ * runner interprets as a command. These commands can control workflow behavior,
+ * set outputs, create annotations, mask values, and more.
+ *
+ * Command Format:
+ *   ::name key=value,key=value::message
+ *
+ * @example
+ * ```typescript
+ * // Issue a warning annotation
+ * issueCommand('warning', {}, 'This is a warning message');
+ * // Output: ::warning::This is a warning message
+ *
+ * // Set an environment variable
+ * issueCommand('set-env', { name: 'MY_VAR' }, 'some value');
+ * // Output: ::set-env name=MY_VAR::some value
+ *
+ * // Add a secret mask
+ * issueCommand('add-mask', {}, 'secretValue123');
+ * // Output: ::add-mask::secretValue123
+ * ```
+ *
+ * @internal
+ * This is an internal utility function that powers the public API functions
+ * such as setSecret, warning, error, and exportVariable.
+ */
+function command_issueCommand(command, properties, message) {
+    const cmd = new Command(command, properties, message);
+    process.stdout.write(cmd.toString() + external_os_namespaceObject.EOL);
+}
+function command_issue(name, message = '') {
+    command_issueCommand(name, {}, message);
+}
+const CMD_STRING = '::';
+class Command {
+    constructor(command, properties, message) {
+        if (!command) {
+            command = 'missing.command';
+        }
+        this.command = command;
+        this.properties = properties;
+        this.message = message;
+    }
+    toString() {
+        let cmdStr = CMD_STRING + this.command;
+        if (this.properties && Object.keys(this.properties).length > 0) {
+            cmdStr += ' ';
+            let first = true;
+            for (const key in this.properties) {
+                if (this.properties.hasOwnProperty(key)) {
+                    const val = this.properties[key];
+                    if (val) {
+                        if (first) {
+                            first = false;
+                        }
+                        else {
+                            cmdStr += ',';
+                        }
+                        cmdStr += `${key}=${escapeProperty(val)}`;
+                    }
+                }
+            }
+        }
+        cmdStr += `${CMD_STRING}${escapeData(this.message)}`;
+        return cmdStr;
+    }
+}
+function escapeData(s) {
+    return utils_toCommandValue(s)
+        .replace(/%/g, '%25')
+        .replace(/\r/g, '%0D')
+        .replace(/\n/g, '%0A');
+}
+function escapeProperty(s) {
+    return utils_toCommandValue(s)
+        .replace(/%/g, '%25')
+        .replace(/\r/g, '%0D')
+        .replace(/\n/g, '%0A')
+        .replace(/:/g, '%3A')
+        .replace(/,/g, '%2C');
+}
+//# sourceMappingURL=command.js.map
+// EXTERNAL MODULE: external "crypto"
+var external_crypto_ = __nccwpck_require__(6982);
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/file-command.js
+// For internal use, subject to change.
+// We use any as a valid input type
+/* eslint-disable @typescript-eslint/no-explicit-any */
+
+
+
+
+function file_command_issueFileCommand(command, message) {
+    const filePath = process.env[`GITHUB_${command}`];
+    if (!filePath) {
+        throw new Error(`Unable to find environment variable for file command ${command}`);
+    }
+    if (!external_fs_.existsSync(filePath)) {
+        throw new Error(`Missing file at path: ${filePath}`);
+    }
+    external_fs_.appendFileSync(filePath, `${utils_toCommandValue(message)}${external_os_namespaceObject.EOL}`, {
+        encoding: 'utf8'
+    });
+}
+function file_command_prepareKeyValueMessage(key, value) {
+    const delimiter = `ghadelimiter_${external_crypto_.randomUUID()}`;
+    const convertedValue = utils_toCommandValue(value);
+    // These should realistically never happen, but just in case someone finds a
+    // way to exploit uuid generation let's not allow keys or values that contain
+    // the delimiter.
+    if (key.includes(delimiter)) {
+        throw new Error(`Unexpected input: name should not contain the delimiter "${delimiter}"`);
+    }
+    if (convertedValue.includes(delimiter)) {
+        throw new Error(`Unexpected input: value should not contain the delimiter "${delimiter}"`);
+    }
+    return `${key}<<${delimiter}${external_os_namespaceObject.EOL}${convertedValue}${external_os_namespaceObject.EOL}${delimiter}`;
+}
+//# sourceMappingURL=file-command.js.map
+// EXTERNAL MODULE: external "path"
+var external_path_ = __nccwpck_require__(6928);
+// EXTERNAL MODULE: external "http"
+var external_http_ = __nccwpck_require__(8611);
+// EXTERNAL MODULE: external "https"
+var external_https_ = __nccwpck_require__(5692);
+;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/proxy.js
+function getProxyUrl(reqUrl) {
+    const usingSsl = reqUrl.protocol === 'https:';
+    if (checkBypass(reqUrl)) {
+        return undefined;
+    }
+    const proxyVar = (() => {
+        if (usingSsl) {
+            return process.env['https_proxy'] || process.env['HTTPS_PROXY'];
+        }
+        else {
+            return process.env['http_proxy'] || process.env['HTTP_PROXY'];
+        }
+    })();
+    if (proxyVar) {
+        try {
+            return new DecodedURL(proxyVar);
+        }
+        catch (_a) {
+            if (!proxyVar.startsWith('http://') && !proxyVar.startsWith('https://'))
+                return new DecodedURL(`http://${proxyVar}`);
+        }
+    }
+    else {
+        return undefined;
+    }
+}
+function checkBypass(reqUrl) {
+    if (!reqUrl.hostname) {
+        return false;
+    }
+    const reqHost = reqUrl.hostname;
+    if (isLoopbackAddress(reqHost)) {
+        return true;
+    }
+    const noProxy = process.env['no_proxy'] || process.env['NO_PROXY'] || '';
+    if (!noProxy) {
+        return false;
+    }
+    // Determine the request port
+    let reqPort;
+    if (reqUrl.port) {
+        reqPort = Number(reqUrl.port);
+    }
+    else if (reqUrl.protocol === 'http:') {
+        reqPort = 80;
+    }
+    else if (reqUrl.protocol === 'https:') {
+        reqPort = 443;
+    }
+    // Format the request hostname and hostname with port
+    const upperReqHosts = [reqUrl.hostname.toUpperCase()];
+    if (typeof reqPort === 'number') {
+        upperReqHosts.push(`${upperReqHosts[0]}:${reqPort}`);
+    }
+    // Compare request host against noproxy
+    for (const upperNoProxyItem of noProxy
+        .split(',')
+        .map(x => x.trim().toUpperCase())
+        .filter(x => x)) {
+        if (upperNoProxyItem === '*' ||
+            upperReqHosts.some(x => x === upperNoProxyItem ||
+                x.endsWith(`.${upperNoProxyItem}`) ||
+                (upperNoProxyItem.startsWith('.') &&
+                    x.endsWith(`${upperNoProxyItem}`)))) {
+            return true;
+        }
+    }
+    return false;
+}
+function isLoopbackAddress(host) {
+    const hostLower = host.toLowerCase();
+    return (hostLower === 'localhost' ||
+        hostLower.startsWith('127.') ||
+        hostLower.startsWith('[::1]') ||
+        hostLower.startsWith('[0:0:0:0:0:0:0:1]'));
+}
+class DecodedURL extends URL {
+    constructor(url, base) {
+        super(url, base);
+        this._decodedUsername = decodeURIComponent(super.username);
+        this._decodedPassword = decodeURIComponent(super.password);
+    }
+    get username() {
+        return this._decodedUsername;
+    }
+    get password() {
+        return this._decodedPassword;
+    }
+}
+//# sourceMappingURL=proxy.js.map
+// EXTERNAL MODULE: ./node_modules/tunnel/index.js
+var node_modules_tunnel = __nccwpck_require__(770);
+;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/index.js
+/* eslint-disable @typescript-eslint/no-explicit-any */
+var lib_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+
+
+
+var HttpCodes;
+(function (HttpCodes) {
+    HttpCodes[HttpCodes["OK"] = 200] = "OK";
+    HttpCodes[HttpCodes["MultipleChoices"] = 300] = "MultipleChoices";
+    HttpCodes[HttpCodes["MovedPermanently"] = 301] = "MovedPermanently";
+    HttpCodes[HttpCodes["ResourceMoved"] = 302] = "ResourceMoved";
+    HttpCodes[HttpCodes["SeeOther"] = 303] = "SeeOther";
+    HttpCodes[HttpCodes["NotModified"] = 304] = "NotModified";
+    HttpCodes[HttpCodes["UseProxy"] = 305] = "UseProxy";
+    HttpCodes[HttpCodes["SwitchProxy"] = 306] = "SwitchProxy";
+    HttpCodes[HttpCodes["TemporaryRedirect"] = 307] = "TemporaryRedirect";
+    HttpCodes[HttpCodes["PermanentRedirect"] = 308] = "PermanentRedirect";
+    HttpCodes[HttpCodes["BadRequest"] = 400] = "BadRequest";
+    HttpCodes[HttpCodes["Unauthorized"] = 401] = "Unauthorized";
+    HttpCodes[HttpCodes["PaymentRequired"] = 402] = "PaymentRequired";
+    HttpCodes[HttpCodes["Forbidden"] = 403] = "Forbidden";
+    HttpCodes[HttpCodes["NotFound"] = 404] = "NotFound";
+    HttpCodes[HttpCodes["MethodNotAllowed"] = 405] = "MethodNotAllowed";
+    HttpCodes[HttpCodes["NotAcceptable"] = 406] = "NotAcceptable";
+    HttpCodes[HttpCodes["ProxyAuthenticationRequired"] = 407] = "ProxyAuthenticationRequired";
+    HttpCodes[HttpCodes["RequestTimeout"] = 408] = "RequestTimeout";
+    HttpCodes[HttpCodes["Conflict"] = 409] = "Conflict";
+    HttpCodes[HttpCodes["Gone"] = 410] = "Gone";
+    HttpCodes[HttpCodes["TooManyRequests"] = 429] = "TooManyRequests";
+    HttpCodes[HttpCodes["InternalServerError"] = 500] = "InternalServerError";
+    HttpCodes[HttpCodes["NotImplemented"] = 501] = "NotImplemented";
+    HttpCodes[HttpCodes["BadGateway"] = 502] = "BadGateway";
+    HttpCodes[HttpCodes["ServiceUnavailable"] = 503] = "ServiceUnavailable";
+    HttpCodes[HttpCodes["GatewayTimeout"] = 504] = "GatewayTimeout";
+})(HttpCodes || (HttpCodes = {}));
+var Headers;
+(function (Headers) {
+    Headers["Accept"] = "accept";
+    Headers["ContentType"] = "content-type";
+})(Headers || (Headers = {}));
+var MediaTypes;
+(function (MediaTypes) {
+    MediaTypes["ApplicationJson"] = "application/json";
+})(MediaTypes || (MediaTypes = {}));
+/**
+ * Returns the proxy URL, depending upon the supplied url and proxy environment variables.
+ * @param serverUrl  The server URL where the request will be sent. For example, https://api.github.com
+ */
+function lib_getProxyUrl(serverUrl) {
+    const proxyUrl = pm.getProxyUrl(new URL(serverUrl));
+    return proxyUrl ? proxyUrl.href : '';
+}
+const HttpRedirectCodes = [
+    HttpCodes.MovedPermanently,
+    HttpCodes.ResourceMoved,
+    HttpCodes.SeeOther,
+    HttpCodes.TemporaryRedirect,
+    HttpCodes.PermanentRedirect
+];
+const HttpResponseRetryCodes = [
+    HttpCodes.BadGateway,
+    HttpCodes.ServiceUnavailable,
+    HttpCodes.GatewayTimeout
+];
+const RetryableHttpVerbs = (/* unused pure expression or super */ null && (['OPTIONS', 'GET', 'DELETE', 'HEAD']));
+const ExponentialBackoffCeiling = 10;
+const ExponentialBackoffTimeSlice = 5;
+class HttpClientError extends Error {
+    constructor(message, statusCode) {
+        super(message);
+        this.name = 'HttpClientError';
+        this.statusCode = statusCode;
+        Object.setPrototypeOf(this, HttpClientError.prototype);
+    }
+}
+class HttpClientResponse {
+    constructor(message) {
+        this.message = message;
+    }
+    readBody() {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return new Promise((resolve) => lib_awaiter(this, void 0, void 0, function* () {
+                let output = Buffer.alloc(0);
+                this.message.on('data', (chunk) => {
+                    output = Buffer.concat([output, chunk]);
+                });
+                this.message.on('end', () => {
+                    resolve(output.toString());
+                });
+            }));
+        });
+    }
+    readBodyBuffer() {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return new Promise((resolve) => lib_awaiter(this, void 0, void 0, function* () {
+                const chunks = [];
+                this.message.on('data', (chunk) => {
+                    chunks.push(chunk);
+                });
+                this.message.on('end', () => {
+                    resolve(Buffer.concat(chunks));
+                });
+            }));
+        });
+    }
+}
+function isHttps(requestUrl) {
+    const parsedUrl = new URL(requestUrl);
+    return parsedUrl.protocol === 'https:';
+}
+class lib_HttpClient {
+    constructor(userAgent, handlers, requestOptions) {
+        this._ignoreSslError = false;
+        this._allowRedirects = true;
+        this._allowRedirectDowngrade = false;
+        this._maxRedirects = 50;
+        this._allowRetries = false;
+        this._maxRetries = 1;
+        this._keepAlive = false;
+        this._disposed = false;
+        this.userAgent = this._getUserAgentWithOrchestrationId(userAgent);
+        this.handlers = handlers || [];
+        this.requestOptions = requestOptions;
+        if (requestOptions) {
+            if (requestOptions.ignoreSslError != null) {
+                this._ignoreSslError = requestOptions.ignoreSslError;
+            }
+            this._socketTimeout = requestOptions.socketTimeout;
+            if (requestOptions.allowRedirects != null) {
+                this._allowRedirects = requestOptions.allowRedirects;
+            }
+            if (requestOptions.allowRedirectDowngrade != null) {
+                this._allowRedirectDowngrade = requestOptions.allowRedirectDowngrade;
+            }
+            if (requestOptions.maxRedirects != null) {
+                this._maxRedirects = Math.max(requestOptions.maxRedirects, 0);
+            }
+            if (requestOptions.keepAlive != null) {
+                this._keepAlive = requestOptions.keepAlive;
+            }
+            if (requestOptions.allowRetries != null) {
+                this._allowRetries = requestOptions.allowRetries;
+            }
+            if (requestOptions.maxRetries != null) {
+                this._maxRetries = requestOptions.maxRetries;
+            }
+        }
+    }
+    options(requestUrl, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('OPTIONS', requestUrl, null, additionalHeaders || {});
+        });
+    }
+    get(requestUrl, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('GET', requestUrl, null, additionalHeaders || {});
+        });
+    }
+    del(requestUrl, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('DELETE', requestUrl, null, additionalHeaders || {});
+        });
+    }
+    post(requestUrl, data, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('POST', requestUrl, data, additionalHeaders || {});
+        });
+    }
+    patch(requestUrl, data, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('PATCH', requestUrl, data, additionalHeaders || {});
+        });
+    }
+    put(requestUrl, data, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('PUT', requestUrl, data, additionalHeaders || {});
+        });
+    }
+    head(requestUrl, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request('HEAD', requestUrl, null, additionalHeaders || {});
+        });
+    }
+    sendStream(verb, requestUrl, stream, additionalHeaders) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return this.request(verb, requestUrl, stream, additionalHeaders);
+        });
+    }
+    /**
+     * Gets a typed object from an endpoint
+     * Be aware that not found returns a null.  Other errors (4xx, 5xx) reject the promise
+     */
+    getJson(requestUrl_1) {
+        return lib_awaiter(this, arguments, void 0, function* (requestUrl, additionalHeaders = {}) {
+            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
+            const res = yield this.get(requestUrl, additionalHeaders);
+            return this._processResponse(res, this.requestOptions);
+        });
+    }
+    postJson(requestUrl_1, obj_1) {
+        return lib_awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
+            const data = JSON.stringify(obj, null, 2);
+            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
+            additionalHeaders[Headers.ContentType] =
+                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
+            const res = yield this.post(requestUrl, data, additionalHeaders);
+            return this._processResponse(res, this.requestOptions);
+        });
+    }
+    putJson(requestUrl_1, obj_1) {
+        return lib_awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
+            const data = JSON.stringify(obj, null, 2);
+            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
+            additionalHeaders[Headers.ContentType] =
+                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
+            const res = yield this.put(requestUrl, data, additionalHeaders);
+            return this._processResponse(res, this.requestOptions);
+        });
+    }
+    patchJson(requestUrl_1, obj_1) {
+        return lib_awaiter(this, arguments, void 0, function* (requestUrl, obj, additionalHeaders = {}) {
+            const data = JSON.stringify(obj, null, 2);
+            additionalHeaders[Headers.Accept] = this._getExistingOrDefaultHeader(additionalHeaders, Headers.Accept, MediaTypes.ApplicationJson);
+            additionalHeaders[Headers.ContentType] =
+                this._getExistingOrDefaultContentTypeHeader(additionalHeaders, MediaTypes.ApplicationJson);
+            const res = yield this.patch(requestUrl, data, additionalHeaders);
+            return this._processResponse(res, this.requestOptions);
+        });
+    }
+    /**
+     * Makes a raw http request.
+     * All other methods such as get, post, patch, and request ultimately call this.
+     * Prefer get, del, post and patch
+     */
+    request(verb, requestUrl, data, headers) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            if (this._disposed) {
+                throw new Error('Client has already been disposed.');
+            }
+            const parsedUrl = new URL(requestUrl);
+            let info = this._prepareRequest(verb, parsedUrl, headers);
+            // Only perform retries on reads since writes may not be idempotent.
+            const maxTries = this._allowRetries && RetryableHttpVerbs.includes(verb)
+                ? this._maxRetries + 1
+                : 1;
+            let numTries = 0;
+            let response;
+            do {
+                response = yield this.requestRaw(info, data);
+                // Check if it's an authentication challenge
+                if (response &&
+                    response.message &&
+                    response.message.statusCode === HttpCodes.Unauthorized) {
+                    let authenticationHandler;
+                    for (const handler of this.handlers) {
+                        if (handler.canHandleAuthentication(response)) {
+                            authenticationHandler = handler;
+                            break;
+                        }
+                    }
+                    if (authenticationHandler) {
+                        return authenticationHandler.handleAuthentication(this, info, data);
+                    }
+                    else {
+                        // We have received an unauthorized response but have no handlers to handle it.
+                        // Let the response return to the caller.
+                        return response;
+                    }
+                }
+                let redirectsRemaining = this._maxRedirects;
+                while (response.message.statusCode &&
+                    HttpRedirectCodes.includes(response.message.statusCode) &&
+                    this._allowRedirects &&
+                    redirectsRemaining > 0) {
+                    const redirectUrl = response.message.headers['location'];
+                    if (!redirectUrl) {
+                        // if there's no location to redirect to, we won't
+                        break;
+                    }
+                    const parsedRedirectUrl = new URL(redirectUrl);
+                    if (parsedUrl.protocol === 'https:' &&
+                        parsedUrl.protocol !== parsedRedirectUrl.protocol &&
+                        !this._allowRedirectDowngrade) {
+                        throw new Error('Redirect from HTTPS to HTTP protocol. This downgrade is not allowed for security reasons. If you want to allow this behavior, set the allowRedirectDowngrade option to true.');
+                    }
+                    // we need to finish reading the response before reassigning response
+                    // which will leak the open socket.
+                    yield response.readBody();
+                    // strip authorization header if redirected to a different hostname
+                    if (parsedRedirectUrl.hostname !== parsedUrl.hostname) {
+                        for (const header in headers) {
+                            // header names are case insensitive
+                            if (header.toLowerCase() === 'authorization') {
+                                delete headers[header];
+                            }
+                        }
+                    }
+                    // let's make the request with the new redirectUrl
+                    info = this._prepareRequest(verb, parsedRedirectUrl, headers);
+                    response = yield this.requestRaw(info, data);
+                    redirectsRemaining--;
+                }
+                if (!response.message.statusCode ||
+                    !HttpResponseRetryCodes.includes(response.message.statusCode)) {
+                    // If not a retry code, return immediately instead of retrying
+                    return response;
+                }
+                numTries += 1;
+                if (numTries < maxTries) {
+                    yield response.readBody();
+                    yield this._performExponentialBackoff(numTries);
+                }
+            } while (numTries < maxTries);
+            return response;
+        });
+    }
+    /**
+     * Needs to be called if keepAlive is set to true in request options.
+     */
+    dispose() {
+        if (this._agent) {
+            this._agent.destroy();
+        }
+        this._disposed = true;
+    }
+    /**
+     * Raw request.
+     * @param info
+     * @param data
+     */
+    requestRaw(info, data) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return new Promise((resolve, reject) => {
+                function callbackForResult(err, res) {
+                    if (err) {
+                        reject(err);
+                    }
+                    else if (!res) {
+                        // If `err` is not passed, then `res` must be passed.
+                        reject(new Error('Unknown error'));
+                    }
+                    else {
+                        resolve(res);
+                    }
+                }
+                this.requestRawWithCallback(info, data, callbackForResult);
+            });
+        });
+    }
+    /**
+     * Raw request with callback.
+     * @param info
+     * @param data
+     * @param onResult
+     */
+    requestRawWithCallback(info, data, onResult) {
+        if (typeof data === 'string') {
+            if (!info.options.headers) {
+                info.options.headers = {};
+            }
+            info.options.headers['Content-Length'] = Buffer.byteLength(data, 'utf8');
+        }
+        let callbackCalled = false;
+        function handleResult(err, res) {
+            if (!callbackCalled) {
+                callbackCalled = true;
+                onResult(err, res);
+            }
+        }
+        const req = info.httpModule.request(info.options, (msg) => {
+            const res = new HttpClientResponse(msg);
+            handleResult(undefined, res);
+        });
+        let socket;
+        req.on('socket', sock => {
+            socket = sock;
+        });
+        // If we ever get disconnected, we want the socket to timeout eventually
+        req.setTimeout(this._socketTimeout || 3 * 60000, () => {
+            if (socket) {
+                socket.end();
+            }
+            handleResult(new Error(`Request timeout: ${info.options.path}`));
+        });
+        req.on('error', function (err) {
+            // err has statusCode property
+            // res should have headers
+            handleResult(err);
+        });
+        if (data && typeof data === 'string') {
+            req.write(data, 'utf8');
+        }
+        if (data && typeof data !== 'string') {
+            data.on('close', function () {
+                req.end();
+            });
+            data.pipe(req);
+        }
+        else {
+            req.end();
+        }
+    }
+    /**
+     * Gets an http agent. This function is useful when you need an http agent that handles
+     * routing through a proxy server - depending upon the url and proxy environment variables.
+     * @param serverUrl  The server URL where the request will be sent. For example, https://api.github.com
+     */
+    getAgent(serverUrl) {
+        const parsedUrl = new URL(serverUrl);
+        return this._getAgent(parsedUrl);
+    }
+    getAgentDispatcher(serverUrl) {
+        const parsedUrl = new URL(serverUrl);
+        const proxyUrl = pm.getProxyUrl(parsedUrl);
+        const useProxy = proxyUrl && proxyUrl.hostname;
+        if (!useProxy) {
+            return;
+        }
+        return this._getProxyAgentDispatcher(parsedUrl, proxyUrl);
+    }
+    _prepareRequest(method, requestUrl, headers) {
+        const info = {};
+        info.parsedUrl = requestUrl;
+        const usingSsl = info.parsedUrl.protocol === 'https:';
+        info.httpModule = usingSsl ? https : http;
+        const defaultPort = usingSsl ? 443 : 80;
+        info.options = {};
+        info.options.host = info.parsedUrl.hostname;
+        info.options.port = info.parsedUrl.port
+            ? parseInt(info.parsedUrl.port)
+            : defaultPort;
+        info.options.path =
+            (info.parsedUrl.pathname || '') + (info.parsedUrl.search || '');
+        info.options.method = method;
+        info.options.headers = this._mergeHeaders(headers);
+        if (this.userAgent != null) {
+            info.options.headers['user-agent'] = this.userAgent;
+        }
+        info.options.agent = this._getAgent(info.parsedUrl);
+        // gives handlers an opportunity to participate
+        if (this.handlers) {
+            for (const handler of this.handlers) {
+                handler.prepareRequest(info.options);
+            }
+        }
+        return info;
+    }
+    _mergeHeaders(headers) {
+        if (this.requestOptions && this.requestOptions.headers) {
+            return Object.assign({}, lib_lowercaseKeys(this.requestOptions.headers), lib_lowercaseKeys(headers || {}));
+        }
+        return lib_lowercaseKeys(headers || {});
+    }
+    /**
+     * Gets an existing header value or returns a default.
+     * Handles converting number header values to strings since HTTP headers must be strings.
+     * Note: This returns string | string[] since some headers can have multiple values.
+     * For headers that must always be a single string (like Content-Type), use the
+     * specialized _getExistingOrDefaultContentTypeHeader method instead.
+     */
+    _getExistingOrDefaultHeader(additionalHeaders, header, _default) {
+        let clientHeader;
+        if (this.requestOptions && this.requestOptions.headers) {
+            const headerValue = lib_lowercaseKeys(this.requestOptions.headers)[header];
+            if (headerValue) {
+                clientHeader =
+                    typeof headerValue === 'number' ? headerValue.toString() : headerValue;
+            }
+        }
+        const additionalValue = additionalHeaders[header];
+        if (additionalValue !== undefined) {
+            return typeof additionalValue === 'number'
+                ? additionalValue.toString()
+                : additionalValue;
+        }
+        if (clientHeader !== undefined) {
+            return clientHeader;
+        }
+        return _default;
+    }
+    /**
+     * Specialized version of _getExistingOrDefaultHeader for Content-Type header.
+     * Always returns a single string (not an array) since Content-Type should be a single value.
+     * Converts arrays to comma-separated strings and numbers to strings to ensure type safety.
+     * This was split from _getExistingOrDefaultHeader to provide stricter typing for callers
+     * that assign the result to places expecting a string (e.g., additionalHeaders[Headers.ContentType]).
+     */
+    _getExistingOrDefaultContentTypeHeader(additionalHeaders, _default) {
+        let clientHeader;
+        if (this.requestOptions && this.requestOptions.headers) {
+            const headerValue = lib_lowercaseKeys(this.requestOptions.headers)[Headers.ContentType];
+            if (headerValue) {
+                if (typeof headerValue === 'number') {
+                    clientHeader = String(headerValue);
+                }
+                else if (Array.isArray(headerValue)) {
+                    clientHeader = headerValue.join(', ');
+                }
+                else {
+                    clientHeader = headerValue;
+                }
+            }
+        }
+        const additionalValue = additionalHeaders[Headers.ContentType];
+        // Return the first non-undefined value, converting numbers or arrays to strings if necessary
+        if (additionalValue !== undefined) {
+            if (typeof additionalValue === 'number') {
+                return String(additionalValue);
+            }
+            else if (Array.isArray(additionalValue)) {
+                return additionalValue.join(', ');
+            }
+            else {
+                return additionalValue;
+            }
+        }
+        if (clientHeader !== undefined) {
+            return clientHeader;
+        }
+        return _default;
+    }
+    _getAgent(parsedUrl) {
+        let agent;
+        const proxyUrl = pm.getProxyUrl(parsedUrl);
+        const useProxy = proxyUrl && proxyUrl.hostname;
+        if (this._keepAlive && useProxy) {
+            agent = this._proxyAgent;
+        }
+        if (!useProxy) {
+            agent = this._agent;
+        }
+        // if agent is already assigned use that agent.
+        if (agent) {
+            return agent;
+        }
+        const usingSsl = parsedUrl.protocol === 'https:';
+        let maxSockets = 100;
+        if (this.requestOptions) {
+            maxSockets = this.requestOptions.maxSockets || http.globalAgent.maxSockets;
+        }
+        // This is `useProxy` again, but we need to check `proxyURl` directly for TypeScripts's flow analysis.
+        if (proxyUrl && proxyUrl.hostname) {
+            const agentOptions = {
+                maxSockets,
+                keepAlive: this._keepAlive,
+                proxy: Object.assign(Object.assign({}, ((proxyUrl.username || proxyUrl.password) && {
+                    proxyAuth: `${proxyUrl.username}:${proxyUrl.password}`
+                })), { host: proxyUrl.hostname, port: proxyUrl.port })
+            };
+            let tunnelAgent;
+            const overHttps = proxyUrl.protocol === 'https:';
+            if (usingSsl) {
+                tunnelAgent = overHttps ? tunnel.httpsOverHttps : tunnel.httpsOverHttp;
+            }
+            else {
+                tunnelAgent = overHttps ? tunnel.httpOverHttps : tunnel.httpOverHttp;
+            }
+            agent = tunnelAgent(agentOptions);
+            this._proxyAgent = agent;
+        }
+        // if tunneling agent isn't assigned create a new agent
+        if (!agent) {
+            const options = { keepAlive: this._keepAlive, maxSockets };
+            agent = usingSsl ? new https.Agent(options) : new http.Agent(options);
+            this._agent = agent;
+        }
+        if (usingSsl && this._ignoreSslError) {
+            // we don't want to set NODE_TLS_REJECT_UNAUTHORIZED=0 since that will affect request for entire process
+            // http.RequestOptions doesn't expose a way to modify RequestOptions.agent.options
+            // we have to cast it to any and change it directly
+            agent.options = Object.assign(agent.options || {}, {
+                rejectUnauthorized: false
+            });
+        }
+        return agent;
+    }
+    _getProxyAgentDispatcher(parsedUrl, proxyUrl) {
+        let proxyAgent;
+        if (this._keepAlive) {
+            proxyAgent = this._proxyAgentDispatcher;
+        }
+        // if agent is already assigned use that agent.
+        if (proxyAgent) {
+            return proxyAgent;
+        }
+        const usingSsl = parsedUrl.protocol === 'https:';
+        proxyAgent = new ProxyAgent(Object.assign({ uri: proxyUrl.href, pipelining: !this._keepAlive ? 0 : 1 }, ((proxyUrl.username || proxyUrl.password) && {
+            token: `Basic ${Buffer.from(`${proxyUrl.username}:${proxyUrl.password}`).toString('base64')}`
+        })));
+        this._proxyAgentDispatcher = proxyAgent;
+        if (usingSsl && this._ignoreSslError) {
+            // we don't want to set NODE_TLS_REJECT_UNAUTHORIZED=0 since that will affect request for entire process
+            // http.RequestOptions doesn't expose a way to modify RequestOptions.agent.options
+            // we have to cast it to any and change it directly
+            proxyAgent.options = Object.assign(proxyAgent.options.requestTls || {}, {
+                rejectUnauthorized: false
+            });
+        }
+        return proxyAgent;
+    }
+    _getUserAgentWithOrchestrationId(userAgent) {
+        const baseUserAgent = userAgent || 'actions/http-client';
+        const orchId = process.env['ACTIONS_ORCHESTRATION_ID'];
+        if (orchId) {
+            // Sanitize the orchestration ID to ensure it contains only valid characters
+            // Valid characters: 0-9, a-z, _, -, .
+            const sanitizedId = orchId.replace(/[^a-z0-9_.-]/gi, '_');
+            return `${baseUserAgent} actions_orchestration_id/${sanitizedId}`;
+        }
+        return baseUserAgent;
+    }
+    _performExponentialBackoff(retryNumber) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            retryNumber = Math.min(ExponentialBackoffCeiling, retryNumber);
+            const ms = ExponentialBackoffTimeSlice * Math.pow(2, retryNumber);
+            return new Promise(resolve => setTimeout(() => resolve(), ms));
+        });
+    }
+    _processResponse(res, options) {
+        return lib_awaiter(this, void 0, void 0, function* () {
+            return new Promise((resolve, reject) => lib_awaiter(this, void 0, void 0, function* () {
+                const statusCode = res.message.statusCode || 0;
+                const response = {
+                    statusCode,
+                    result: null,
+                    headers: {}
+                };
+                // not found leads to null obj returned
+                if (statusCode === HttpCodes.NotFound) {
+                    resolve(response);
+                }
+                // get the result from the body
+                function dateTimeDeserializer(key, value) {
+                    if (typeof value === 'string') {
+                        const a = new Date(value);
+                        if (!isNaN(a.valueOf())) {
+                            return a;
+                        }
+                    }
+                    return value;
+                }
+                let obj;
+                let contents;
+                try {
+                    contents = yield res.readBody();
+                    if (contents && contents.length > 0) {
+                        if (options && options.deserializeDates) {
+                            obj = JSON.parse(contents, dateTimeDeserializer);
+                        }
+                        else {
+                            obj = JSON.parse(contents);
+                        }
+                        response.result = obj;
+                    }
+                    response.headers = res.message.headers;
+                }
+                catch (err) {
+                    // Invalid resource (contents not json);  leaving result obj null
+                }
+                // note that 3xx redirects are handled by the http layer.
+                if (statusCode > 299) {
+                    let msg;
+                    // if exception/error in body, attempt to get better error
+                    if (obj && obj.message) {
+                        msg = obj.message;
+                    }
+                    else if (contents && contents.length > 0) {
+                        // it may be the case that the exception is in the body message as string
+                        msg = contents;
+                    }
+                    else {
+                        msg = `Failed request: (${statusCode})`;
+                    }
+                    const err = new HttpClientError(msg, statusCode);
+                    err.result = response.result;
+                    reject(err);
+                }
+                else {
+                    resolve(response);
+                }
+            }));
+        });
+    }
+}
+const lib_lowercaseKeys = (obj) => Object.keys(obj).reduce((c, k) => ((c[k.toLowerCase()] = obj[k]), c), {});
+//# sourceMappingURL=index.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/auth.js
+var auth_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+class BasicCredentialHandler {
+    constructor(username, password) {
+        this.username = username;
+        this.password = password;
+    }
+    prepareRequest(options) {
+        if (!options.headers) {
+            throw Error('The request has no headers');
+        }
+        options.headers['Authorization'] = `Basic ${Buffer.from(`${this.username}:${this.password}`).toString('base64')}`;
+    }
+    // This handler cannot handle 401
+    canHandleAuthentication() {
+        return false;
+    }
+    handleAuthentication() {
+        return auth_awaiter(this, void 0, void 0, function* () {
+            throw new Error('not implemented');
+        });
+    }
+}
+class auth_BearerCredentialHandler {
+    constructor(token) {
+        this.token = token;
+    }
+    // currently implements pre-authorization
+    // TODO: support preAuth = false where it hooks on 401
+    prepareRequest(options) {
+        if (!options.headers) {
+            throw Error('The request has no headers');
+        }
+        options.headers['Authorization'] = `Bearer ${this.token}`;
+    }
+    // This handler cannot handle 401
+    canHandleAuthentication() {
+        return false;
+    }
+    handleAuthentication() {
+        return auth_awaiter(this, void 0, void 0, function* () {
+            throw new Error('not implemented');
+        });
+    }
+}
+class PersonalAccessTokenCredentialHandler {
+    constructor(token) {
+        this.token = token;
+    }
+    // currently implements pre-authorization
+    // TODO: support preAuth = false where it hooks on 401
+    prepareRequest(options) {
+        if (!options.headers) {
+            throw Error('The request has no headers');
+        }
+        options.headers['Authorization'] = `Basic ${Buffer.from(`PAT:${this.token}`).toString('base64')}`;
+    }
+    // This handler cannot handle 401
+    canHandleAuthentication() {
+        return false;
+    }
+    handleAuthentication() {
+        return auth_awaiter(this, void 0, void 0, function* () {
+            throw new Error('not implemented');
+        });
+    }
+}
+//# sourceMappingURL=auth.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/oidc-utils.js
+var oidc_utils_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+
+class oidc_utils_OidcClient {
+    static createHttpClient(allowRetry = true, maxRetry = 10) {
+        const requestOptions = {
+            allowRetries: allowRetry,
+            maxRetries: maxRetry
+        };
+        return new HttpClient('actions/oidc-client', [new BearerCredentialHandler(oidc_utils_OidcClient.getRequestToken())], requestOptions);
+    }
+    static getRequestToken() {
+        const token = process.env['ACTIONS_ID_TOKEN_REQUEST_TOKEN'];
+        if (!token) {
+            throw new Error('Unable to get ACTIONS_ID_TOKEN_REQUEST_TOKEN env variable');
+        }
+        return token;
+    }
+    static getIDTokenUrl() {
+        const runtimeUrl = process.env['ACTIONS_ID_TOKEN_REQUEST_URL'];
+        if (!runtimeUrl) {
+            throw new Error('Unable to get ACTIONS_ID_TOKEN_REQUEST_URL env variable');
+        }
+        return runtimeUrl;
+    }
+    static getCall(id_token_url) {
+        return oidc_utils_awaiter(this, void 0, void 0, function* () {
+            var _a;
+            const httpclient = oidc_utils_OidcClient.createHttpClient();
+            const res = yield httpclient
+                .getJson(id_token_url)
+                .catch(error => {
+                throw new Error(`Failed to get ID Token. \n 
+        Error Code : ${error.statusCode}\n 
+        Error Message: ${error.message}`);
+            });
+            const id_token = (_a = res.result) === null || _a === void 0 ? void 0 : _a.value;
+            if (!id_token) {
+                throw new Error('Response json body do not have ID Token field');
+            }
+            return id_token;
+        });
+    }
+    static getIDToken(audience) {
+        return oidc_utils_awaiter(this, void 0, void 0, function* () {
+            try {
+                // New ID Token is requested from action service
+                let id_token_url = oidc_utils_OidcClient.getIDTokenUrl();
+                if (audience) {
+                    const encodedAudience = encodeURIComponent(audience);
+                    id_token_url = `${id_token_url}&audience=${encodedAudience}`;
+                }
+                debug(`ID token url is ${id_token_url}`);
+                const id_token = yield oidc_utils_OidcClient.getCall(id_token_url);
+                setSecret(id_token);
+                return id_token;
+            }
+            catch (error) {
+                throw new Error(`Error message: ${error.message}`);
+            }
+        });
+    }
+}
+//# sourceMappingURL=oidc-utils.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/summary.js
+var summary_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+const { access, appendFile, writeFile } = external_fs_.promises;
+const SUMMARY_ENV_VAR = 'GITHUB_STEP_SUMMARY';
+const SUMMARY_DOCS_URL = 'https://docs.github.com/actions/using-workflows/workflow-commands-for-github-actions#adding-a-job-summary';
+class Summary {
+    constructor() {
+        this._buffer = '';
+    }
+    /**
+     * Finds the summary file path from the environment, rejects if env var is not found or file does not exist
+     * Also checks r/w permissions.
+     *
+     * @returns step summary file path
+     */
+    filePath() {
+        return summary_awaiter(this, void 0, void 0, function* () {
+            if (this._filePath) {
+                return this._filePath;
+            }
+            const pathFromEnv = process.env[SUMMARY_ENV_VAR];
+            if (!pathFromEnv) {
+                throw new Error(`Unable to find environment variable for $${SUMMARY_ENV_VAR}. Check if your runtime environment supports job summaries.`);
+            }
+            try {
+                yield access(pathFromEnv, external_fs_.constants.R_OK | external_fs_.constants.W_OK);
+            }
+            catch (_a) {
+                throw new Error(`Unable to access summary file: '${pathFromEnv}'. Check if the file has correct read/write permissions.`);
+            }
+            this._filePath = pathFromEnv;
+            return this._filePath;
+        });
+    }
+    /**
+     * Wraps content in an HTML tag, adding any HTML attributes
+     *
+     * @param {string} tag HTML tag to wrap
+     * @param {string | null} content content within the tag
+     * @param {[attribute: string]: string} attrs key-value list of HTML attributes to add
+     *
+     * @returns {string} content wrapped in HTML element
+     */
+    wrap(tag, content, attrs = {}) {
+        const htmlAttrs = Object.entries(attrs)
+            .map(([key, value]) => ` ${key}="${value}"`)
+            .join('');
+        if (!content) {
+            return `<${tag}${htmlAttrs}>`;
+        }
+        return `<${tag}${htmlAttrs}>${content}</${tag}>`;
+    }
+    /**
+     * Writes text in the buffer to the summary buffer file and empties buffer. Will append by default.
+     *
+     * @param {SummaryWriteOptions} [options] (optional) options for write operation
+     *
+     * @returns {Promise<Summary>} summary instance
+     */
+    write(options) {
+        return summary_awaiter(this, void 0, void 0, function* () {
+            const overwrite = !!(options === null || options === void 0 ? void 0 : options.overwrite);
+            const filePath = yield this.filePath();
+            const writeFunc = overwrite ? writeFile : appendFile;
+            yield writeFunc(filePath, this._buffer, { encoding: 'utf8' });
+            return this.emptyBuffer();
+        });
+    }
+    /**
+     * Clears the summary buffer and wipes the summary file
+     *
+     * @returns {Summary} summary instance
+     */
+    clear() {
+        return summary_awaiter(this, void 0, void 0, function* () {
+            return this.emptyBuffer().write({ overwrite: true });
+        });
+    }
+    /**
+     * Returns the current summary buffer as a string
+     *
+     * @returns {string} string of summary buffer
+     */
+    stringify() {
+        return this._buffer;
+    }
+    /**
+     * If the summary buffer is empty
+     *
+     * @returns {boolen} true if the buffer is empty
+     */
+    isEmptyBuffer() {
+        return this._buffer.length === 0;
+    }
+    /**
+     * Resets the summary buffer without writing to summary file
+     *
+     * @returns {Summary} summary instance
+     */
+    emptyBuffer() {
+        this._buffer = '';
+        return this;
+    }
+    /**
+     * Adds raw text to the summary buffer
+     *
+     * @param {string} text content to add
+     * @param {boolean} [addEOL=false] (optional) append an EOL to the raw text (default: false)
+     *
+     * @returns {Summary} summary instance
+     */
+    addRaw(text, addEOL = false) {
+        this._buffer += text;
+        return addEOL ? this.addEOL() : this;
+    }
+    /**
+     * Adds the operating system-specific end-of-line marker to the buffer
+     *
+     * @returns {Summary} summary instance
+     */
+    addEOL() {
+        return this.addRaw(external_os_namespaceObject.EOL);
+    }
+    /**
+     * Adds an HTML codeblock to the summary buffer
+     *
+     * @param {string} code content to render within fenced code block
+     * @param {string} lang (optional) language to syntax highlight code
+     *
+     * @returns {Summary} summary instance
+     */
+    addCodeBlock(code, lang) {
+        const attrs = Object.assign({}, (lang && { lang }));
+        const element = this.wrap('pre', this.wrap('code', code), attrs);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML list to the summary buffer
+     *
+     * @param {string[]} items list of items to render
+     * @param {boolean} [ordered=false] (optional) if the rendered list should be ordered or not (default: false)
+     *
+     * @returns {Summary} summary instance
+     */
+    addList(items, ordered = false) {
+        const tag = ordered ? 'ol' : 'ul';
+        const listItems = items.map(item => this.wrap('li', item)).join('');
+        const element = this.wrap(tag, listItems);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML table to the summary buffer
+     *
+     * @param {SummaryTableCell[]} rows table rows
+     *
+     * @returns {Summary} summary instance
+     */
+    addTable(rows) {
+        const tableBody = rows
+            .map(row => {
+            const cells = row
+                .map(cell => {
+                if (typeof cell === 'string') {
+                    return this.wrap('td', cell);
+                }
+                const { header, data, colspan, rowspan } = cell;
+                const tag = header ? 'th' : 'td';
+                const attrs = Object.assign(Object.assign({}, (colspan && { colspan })), (rowspan && { rowspan }));
+                return this.wrap(tag, data, attrs);
+            })
+                .join('');
+            return this.wrap('tr', cells);
+        })
+            .join('');
+        const element = this.wrap('table', tableBody);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds a collapsable HTML details element to the summary buffer
+     *
+     * @param {string} label text for the closed state
+     * @param {string} content collapsable content
+     *
+     * @returns {Summary} summary instance
+     */
+    addDetails(label, content) {
+        const element = this.wrap('details', this.wrap('summary', label) + content);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML image tag to the summary buffer
+     *
+     * @param {string} src path to the image you to embed
+     * @param {string} alt text description of the image
+     * @param {SummaryImageOptions} options (optional) addition image attributes
+     *
+     * @returns {Summary} summary instance
+     */
+    addImage(src, alt, options) {
+        const { width, height } = options || {};
+        const attrs = Object.assign(Object.assign({}, (width && { width })), (height && { height }));
+        const element = this.wrap('img', null, Object.assign({ src, alt }, attrs));
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML section heading element
+     *
+     * @param {string} text heading text
+     * @param {number | string} [level=1] (optional) the heading level, default: 1
+     *
+     * @returns {Summary} summary instance
+     */
+    addHeading(text, level) {
+        const tag = `h${level}`;
+        const allowedTag = ['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].includes(tag)
+            ? tag
+            : 'h1';
+        const element = this.wrap(allowedTag, text);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML thematic break (<hr>) to the summary buffer
+     *
+     * @returns {Summary} summary instance
+     */
+    addSeparator() {
+        const element = this.wrap('hr', null);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML line break (<br>) to the summary buffer
+     *
+     * @returns {Summary} summary instance
+     */
+    addBreak() {
+        const element = this.wrap('br', null);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML blockquote to the summary buffer
+     *
+     * @param {string} text quote text
+     * @param {string} cite (optional) citation url
+     *
+     * @returns {Summary} summary instance
+     */
+    addQuote(text, cite) {
+        const attrs = Object.assign({}, (cite && { cite }));
+        const element = this.wrap('blockquote', text, attrs);
+        return this.addRaw(element).addEOL();
+    }
+    /**
+     * Adds an HTML anchor tag to the summary buffer
+     *
+     * @param {string} text link text/content
+     * @param {string} href hyperlink
+     *
+     * @returns {Summary} summary instance
+     */
+    addLink(text, href) {
+        const element = this.wrap('a', text, { href });
+        return this.addRaw(element).addEOL();
+    }
+}
+const _summary = new Summary();
+/**
+ * @deprecated use `core.summary`
+ */
+const markdownSummary = (/* unused pure expression or super */ null && (_summary));
+const summary = _summary;
+//# sourceMappingURL=summary.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/path-utils.js
+
+/**
+ * toPosixPath converts the given path to the posix form. On Windows, \\ will be
+ * replaced with /.
+ *
+ * @param pth. Path to transform.
+ * @return string Posix path.
+ */
+function toPosixPath(pth) {
+    return pth.replace(/[\\]/g, '/');
+}
+/**
+ * toWin32Path converts the given path to the win32 form. On Linux, / will be
+ * replaced with \\.
+ *
+ * @param pth. Path to transform.
+ * @return string Win32 path.
+ */
+function toWin32Path(pth) {
+    return pth.replace(/[/]/g, '\\');
+}
+/**
+ * toPlatformPath converts the given path to a platform-specific path. It does
+ * this by replacing instances of / and \ with the platform-specific path
+ * separator.
+ *
+ * @param pth The path to platformize.
+ * @return string The platform-specific path.
+ */
+function toPlatformPath(pth) {
+    return pth.replace(/[/\\]/g, path.sep);
+}
+//# sourceMappingURL=path-utils.js.map
+// EXTERNAL MODULE: external "string_decoder"
+var external_string_decoder_ = __nccwpck_require__(3193);
+// EXTERNAL MODULE: external "events"
+var external_events_ = __nccwpck_require__(4434);
+// EXTERNAL MODULE: external "child_process"
+var external_child_process_ = __nccwpck_require__(5317);
+// EXTERNAL MODULE: external "assert"
+var external_assert_ = __nccwpck_require__(2613);
+;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io-util.js
+var io_util_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+const { chmod, copyFile, lstat, mkdir, open: io_util_open, readdir, rename, rm, rmdir, stat, symlink, unlink } = external_fs_.promises;
+// export const {open} = 'fs'
+const IS_WINDOWS = process.platform === 'win32';
+/**
+ * Custom implementation of readlink to ensure Windows junctions
+ * maintain trailing backslash for backward compatibility with Node.js < 24
+ *
+ * In Node.js 20, Windows junctions (directory symlinks) always returned paths
+ * with trailing backslashes. Node.js 24 removed this behavior, which breaks
+ * code that relied on this format for path operations.
+ *
+ * This implementation restores the Node 20 behavior by adding a trailing
+ * backslash to all junction results on Windows.
+ */
+function readlink(fsPath) {
+    return io_util_awaiter(this, void 0, void 0, function* () {
+        const result = yield fs.promises.readlink(fsPath);
+        // On Windows, restore Node 20 behavior: add trailing backslash to all results
+        // since junctions on Windows are always directory links
+        if (IS_WINDOWS && !result.endsWith('\\')) {
+            return `${result}\\`;
+        }
+        return result;
+    });
+}
+// See https://github.com/nodejs/node/blob/d0153aee367422d0858105abec186da4dff0a0c5/deps/uv/include/uv/win.h#L691
+const UV_FS_O_EXLOCK = 0x10000000;
+const READONLY = external_fs_.constants.O_RDONLY;
+function exists(fsPath) {
+    return io_util_awaiter(this, void 0, void 0, function* () {
+        try {
+            yield stat(fsPath);
+        }
+        catch (err) {
+            if (err.code === 'ENOENT') {
+                return false;
+            }
+            throw err;
+        }
+        return true;
+    });
+}
+function isDirectory(fsPath_1) {
+    return io_util_awaiter(this, arguments, void 0, function* (fsPath, useStat = false) {
+        const stats = useStat ? yield stat(fsPath) : yield lstat(fsPath);
+        return stats.isDirectory();
+    });
+}
+/**
+ * On OSX/Linux, true if path starts with '/'. On Windows, true for paths like:
+ * \, \hello, \\hello\share, C:, and C:\hello (and corresponding alternate separator cases).
+ */
+function isRooted(p) {
+    p = normalizeSeparators(p);
+    if (!p) {
+        throw new Error('isRooted() parameter "p" cannot be empty');
+    }
+    if (IS_WINDOWS) {
+        return (p.startsWith('\\') || /^[A-Z]:/i.test(p) // e.g. \ or \hello or \\hello
+        ); // e.g. C: or C:\hello
+    }
+    return p.startsWith('/');
+}
+/**
+ * Best effort attempt to determine whether a file exists and is executable.
+ * @param filePath    file path to check
+ * @param extensions  additional file extensions to try
+ * @return if file exists and is executable, returns the file path. otherwise empty string.
+ */
+function tryGetExecutablePath(filePath, extensions) {
+    return io_util_awaiter(this, void 0, void 0, function* () {
+        let stats = undefined;
+        try {
+            // test file exists
+            stats = yield stat(filePath);
+        }
+        catch (err) {
+            if (err.code !== 'ENOENT') {
+                // eslint-disable-next-line no-console
+                console.log(`Unexpected error attempting to determine if executable file exists '${filePath}': ${err}`);
+            }
+        }
+        if (stats && stats.isFile()) {
+            if (IS_WINDOWS) {
+                // on Windows, test for valid extension
+                const upperExt = external_path_.extname(filePath).toUpperCase();
+                if (extensions.some(validExt => validExt.toUpperCase() === upperExt)) {
+                    return filePath;
+                }
+            }
+            else {
+                if (isUnixExecutable(stats)) {
+                    return filePath;
+                }
+            }
+        }
+        // try each extension
+        const originalFilePath = filePath;
+        for (const extension of extensions) {
+            filePath = originalFilePath + extension;
+            stats = undefined;
+            try {
+                stats = yield stat(filePath);
+            }
+            catch (err) {
+                if (err.code !== 'ENOENT') {
+                    // eslint-disable-next-line no-console
+                    console.log(`Unexpected error attempting to determine if executable file exists '${filePath}': ${err}`);
+                }
+            }
+            if (stats && stats.isFile()) {
+                if (IS_WINDOWS) {
+                    // preserve the case of the actual file (since an extension was appended)
+                    try {
+                        const directory = external_path_.dirname(filePath);
+                        const upperName = external_path_.basename(filePath).toUpperCase();
+                        for (const actualName of yield readdir(directory)) {
+                            if (upperName === actualName.toUpperCase()) {
+                                filePath = external_path_.join(directory, actualName);
+                                break;
+                            }
+                        }
+                    }
+                    catch (err) {
+                        // eslint-disable-next-line no-console
+                        console.log(`Unexpected error attempting to determine the actual case of the file '${filePath}': ${err}`);
+                    }
+                    return filePath;
+                }
+                else {
+                    if (isUnixExecutable(stats)) {
+                        return filePath;
+                    }
+                }
+            }
+        }
+        return '';
+    });
+}
+function normalizeSeparators(p) {
+    p = p || '';
+    if (IS_WINDOWS) {
+        // convert slashes on Windows
+        p = p.replace(/\//g, '\\');
+        // remove redundant slashes
+        return p.replace(/\\\\+/g, '\\');
+    }
+    // remove redundant slashes
+    return p.replace(/\/\/+/g, '/');
+}
+// on Mac/Linux, test the execute bit
+//     R   W  X  R  W X R W X
+//   256 128 64 32 16 8 4 2 1
+function isUnixExecutable(stats) {
+    return ((stats.mode & 1) > 0 ||
+        ((stats.mode & 8) > 0 &&
+            process.getgid !== undefined &&
+            stats.gid === process.getgid()) ||
+        ((stats.mode & 64) > 0 &&
+            process.getuid !== undefined &&
+            stats.uid === process.getuid()));
+}
+// Get the path of cmd.exe in windows
+function getCmdPath() {
+    var _a;
+    return (_a = process.env['COMSPEC']) !== null && _a !== void 0 ? _a : `cmd.exe`;
+}
+//# sourceMappingURL=io-util.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io.js
+var io_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+
+/**
+ * Copies a file or folder.
+ * Based off of shelljs - https://github.com/shelljs/shelljs/blob/9237f66c52e5daa40458f94f9565e18e8132f5a6/src/cp.js
+ *
+ * @param     source    source path
+ * @param     dest      destination path
+ * @param     options   optional. See CopyOptions.
+ */
+function cp(source_1, dest_1) {
+    return io_awaiter(this, arguments, void 0, function* (source, dest, options = {}) {
+        const { force, recursive, copySourceDirectory } = readCopyOptions(options);
+        const destStat = (yield ioUtil.exists(dest)) ? yield ioUtil.stat(dest) : null;
+        // Dest is an existing file, but not forcing
+        if (destStat && destStat.isFile() && !force) {
+            return;
+        }
+        // If dest is an existing directory, should copy inside.
+        const newDest = destStat && destStat.isDirectory() && copySourceDirectory
+            ? path.join(dest, path.basename(source))
+            : dest;
+        if (!(yield ioUtil.exists(source))) {
+            throw new Error(`no such file or directory: ${source}`);
+        }
+        const sourceStat = yield ioUtil.stat(source);
+        if (sourceStat.isDirectory()) {
+            if (!recursive) {
+                throw new Error(`Failed to copy. ${source} is a directory, but tried to copy without recursive flag.`);
+            }
+            else {
+                yield cpDirRecursive(source, newDest, 0, force);
+            }
+        }
+        else {
+            if (path.relative(source, newDest) === '') {
+                // a file cannot be copied to itself
+                throw new Error(`'${newDest}' and '${source}' are the same file`);
+            }
+            yield io_copyFile(source, newDest, force);
+        }
+    });
+}
+/**
+ * Moves a path.
+ *
+ * @param     source    source path
+ * @param     dest      destination path
+ * @param     options   optional. See MoveOptions.
+ */
+function mv(source_1, dest_1) {
+    return io_awaiter(this, arguments, void 0, function* (source, dest, options = {}) {
+        if (yield ioUtil.exists(dest)) {
+            let destExists = true;
+            if (yield ioUtil.isDirectory(dest)) {
+                // If dest is directory copy src into dest
+                dest = path.join(dest, path.basename(source));
+                destExists = yield ioUtil.exists(dest);
+            }
+            if (destExists) {
+                if (options.force == null || options.force) {
+                    yield rmRF(dest);
+                }
+                else {
+                    throw new Error('Destination already exists');
+                }
+            }
+        }
+        yield mkdirP(path.dirname(dest));
+        yield ioUtil.rename(source, dest);
+    });
+}
+/**
+ * Remove a path recursively with force
+ *
+ * @param inputPath path to remove
+ */
+function rmRF(inputPath) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        if (ioUtil.IS_WINDOWS) {
+            // Check for invalid characters
+            // https://docs.microsoft.com/en-us/windows/win32/fileio/naming-a-file
+            if (/[*"<>|]/.test(inputPath)) {
+                throw new Error('File path must not contain `*`, `"`, `<`, `>` or `|` on Windows');
+            }
+        }
+        try {
+            // note if path does not exist, error is silent
+            yield ioUtil.rm(inputPath, {
+                force: true,
+                maxRetries: 3,
+                recursive: true,
+                retryDelay: 300
+            });
+        }
+        catch (err) {
+            throw new Error(`File was unable to be removed ${err}`);
+        }
+    });
+}
+/**
+ * Make a directory.  Creates the full path with folders in between
+ * Will throw if it fails
+ *
+ * @param   fsPath        path to create
+ * @returns Promise<void>
+ */
+function mkdirP(fsPath) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        ok(fsPath, 'a path argument must be provided');
+        yield ioUtil.mkdir(fsPath, { recursive: true });
+    });
+}
+/**
+ * Returns path of a tool had the tool actually been invoked.  Resolves via paths.
+ * If you check and the tool does not exist, it will throw.
+ *
+ * @param     tool              name of the tool
+ * @param     check             whether to check if tool exists
+ * @returns   Promise<string>   path to tool
+ */
+function which(tool, check) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        if (!tool) {
+            throw new Error("parameter 'tool' is required");
+        }
+        // recursive when check=true
+        if (check) {
+            const result = yield which(tool, false);
+            if (!result) {
+                if (IS_WINDOWS) {
+                    throw new Error(`Unable to locate executable file: ${tool}. Please verify either the file path exists or the file can be found within a directory specified by the PATH environment variable. Also verify the file has a valid extension for an executable file.`);
+                }
+                else {
+                    throw new Error(`Unable to locate executable file: ${tool}. Please verify either the file path exists or the file can be found within a directory specified by the PATH environment variable. Also check the file mode to verify the file is executable.`);
+                }
+            }
+            return result;
+        }
+        const matches = yield findInPath(tool);
+        if (matches && matches.length > 0) {
+            return matches[0];
+        }
+        return '';
+    });
+}
+/**
+ * Returns a list of all occurrences of the given tool on the system path.
+ *
+ * @returns   Promise<string[]>  the paths of the tool
+ */
+function findInPath(tool) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        if (!tool) {
+            throw new Error("parameter 'tool' is required");
+        }
+        // build the list of extensions to try
+        const extensions = [];
+        if (IS_WINDOWS && process.env['PATHEXT']) {
+            for (const extension of process.env['PATHEXT'].split(external_path_.delimiter)) {
+                if (extension) {
+                    extensions.push(extension);
+                }
+            }
+        }
+        // if it's rooted, return it if exists. otherwise return empty.
+        if (isRooted(tool)) {
+            const filePath = yield tryGetExecutablePath(tool, extensions);
+            if (filePath) {
+                return [filePath];
+            }
+            return [];
+        }
+        // if any path separators, return empty
+        if (tool.includes(external_path_.sep)) {
+            return [];
+        }
+        // build the list of directories
+        //
+        // Note, technically "where" checks the current directory on Windows. From a toolkit perspective,
+        // it feels like we should not do this. Checking the current directory seems like more of a use
+        // case of a shell, and the which() function exposed by the toolkit should strive for consistency
+        // across platforms.
+        const directories = [];
+        if (process.env.PATH) {
+            for (const p of process.env.PATH.split(external_path_.delimiter)) {
+                if (p) {
+                    directories.push(p);
+                }
+            }
+        }
+        // find all matches
+        const matches = [];
+        for (const directory of directories) {
+            const filePath = yield tryGetExecutablePath(external_path_.join(directory, tool), extensions);
+            if (filePath) {
+                matches.push(filePath);
+            }
+        }
+        return matches;
+    });
+}
+function readCopyOptions(options) {
+    const force = options.force == null ? true : options.force;
+    const recursive = Boolean(options.recursive);
+    const copySourceDirectory = options.copySourceDirectory == null
+        ? true
+        : Boolean(options.copySourceDirectory);
+    return { force, recursive, copySourceDirectory };
+}
+function cpDirRecursive(sourceDir, destDir, currentDepth, force) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        // Ensure there is not a run away recursive copy
+        if (currentDepth >= 255)
+            return;
+        currentDepth++;
+        yield mkdirP(destDir);
+        const files = yield ioUtil.readdir(sourceDir);
+        for (const fileName of files) {
+            const srcFile = `${sourceDir}/${fileName}`;
+            const destFile = `${destDir}/${fileName}`;
+            const srcFileStat = yield ioUtil.lstat(srcFile);
+            if (srcFileStat.isDirectory()) {
+                // Recurse
+                yield cpDirRecursive(srcFile, destFile, currentDepth, force);
+            }
+            else {
+                yield io_copyFile(srcFile, destFile, force);
+            }
+        }
+        // Change the mode for the newly created directory
+        yield ioUtil.chmod(destDir, (yield ioUtil.stat(sourceDir)).mode);
+    });
+}
+// Buffered file copy
+function io_copyFile(srcFile, destFile, force) {
+    return io_awaiter(this, void 0, void 0, function* () {
+        if ((yield ioUtil.lstat(srcFile)).isSymbolicLink()) {
+            // unlink/re-link it
+            try {
+                yield ioUtil.lstat(destFile);
+                yield ioUtil.unlink(destFile);
+            }
+            catch (e) {
+                // Try to override file permission
+                if (e.code === 'EPERM') {
+                    yield ioUtil.chmod(destFile, '0666');
+                    yield ioUtil.unlink(destFile);
+                }
+                // other errors = it doesn't exist, no work to do
+            }
+            // Copy over symlink
+            const symlinkFull = yield ioUtil.readlink(srcFile);
+            yield ioUtil.symlink(symlinkFull, destFile, ioUtil.IS_WINDOWS ? 'junction' : null);
+        }
+        else if (!(yield ioUtil.exists(destFile)) || force) {
+            yield ioUtil.copyFile(srcFile, destFile);
+        }
+    });
+}
+//# sourceMappingURL=io.js.map
+;// CONCATENATED MODULE: external "timers"
+const external_timers_namespaceObject = require("timers");
+;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/toolrunner.js
+var toolrunner_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+
+
+
+
+
+/* eslint-disable @typescript-eslint/unbound-method */
+const toolrunner_IS_WINDOWS = process.platform === 'win32';
+/*
+ * Class for running command line tools. Handles quoting and arg parsing in a platform agnostic way.
+ */
+class ToolRunner extends external_events_.EventEmitter {
+    constructor(toolPath, args, options) {
+        super();
+        if (!toolPath) {
+            throw new Error("Parameter 'toolPath' cannot be null or empty.");
+        }
+        this.toolPath = toolPath;
+        this.args = args || [];
+        this.options = options || {};
+    }
+    _debug(message) {
+        if (this.options.listeners && this.options.listeners.debug) {
+            this.options.listeners.debug(message);
+        }
+    }
+    _getCommandString(options, noPrefix) {
+        const toolPath = this._getSpawnFileName();
+        const args = this._getSpawnArgs(options);
+        let cmd = noPrefix ? '' : '[command]'; // omit prefix when piped to a second tool
+        if (toolrunner_IS_WINDOWS) {
+            // Windows + cmd file
+            if (this._isCmdFile()) {
+                cmd += toolPath;
+                for (const a of args) {
+                    cmd += ` ${a}`;
+                }
+            }
+            // Windows + verbatim
+            else if (options.windowsVerbatimArguments) {
+                cmd += `"${toolPath}"`;
+                for (const a of args) {
+                    cmd += ` ${a}`;
+                }
+            }
+            // Windows (regular)
+            else {
+                cmd += this._windowsQuoteCmdArg(toolPath);
+                for (const a of args) {
+                    cmd += ` ${this._windowsQuoteCmdArg(a)}`;
+                }
+            }
+        }
+        else {
+            // OSX/Linux - this can likely be improved with some form of quoting.
+            // creating processes on Unix is fundamentally different than Windows.
+            // on Unix, execvp() takes an arg array.
+            cmd += toolPath;
+            for (const a of args) {
+                cmd += ` ${a}`;
+            }
+        }
+        return cmd;
+    }
+    _processLineBuffer(data, strBuffer, onLine) {
+        try {
+            let s = strBuffer + data.toString();
+            let n = s.indexOf(external_os_namespaceObject.EOL);
+            while (n > -1) {
+                const line = s.substring(0, n);
+                onLine(line);
+                // the rest of the string ...
+                s = s.substring(n + external_os_namespaceObject.EOL.length);
+                n = s.indexOf(external_os_namespaceObject.EOL);
+            }
+            return s;
+        }
+        catch (err) {
+            // streaming lines to console is best effort.  Don't fail a build.
+            this._debug(`error processing line. Failed with error ${err}`);
+            return '';
+        }
+    }
+    _getSpawnFileName() {
+        if (toolrunner_IS_WINDOWS) {
+            if (this._isCmdFile()) {
+                return process.env['COMSPEC'] || 'cmd.exe';
+            }
+        }
+        return this.toolPath;
+    }
+    _getSpawnArgs(options) {
+        if (toolrunner_IS_WINDOWS) {
+            if (this._isCmdFile()) {
+                let argline = `/D /S /C "${this._windowsQuoteCmdArg(this.toolPath)}`;
+                for (const a of this.args) {
+                    argline += ' ';
+                    argline += options.windowsVerbatimArguments
+                        ? a
+                        : this._windowsQuoteCmdArg(a);
+                }
+                argline += '"';
+                return [argline];
+            }
+        }
+        return this.args;
+    }
+    _endsWith(str, end) {
+        return str.endsWith(end);
+    }
+    _isCmdFile() {
+        const upperToolPath = this.toolPath.toUpperCase();
+        return (this._endsWith(upperToolPath, '.CMD') ||
+            this._endsWith(upperToolPath, '.BAT'));
+    }
+    _windowsQuoteCmdArg(arg) {
+        // for .exe, apply the normal quoting rules that libuv applies
+        if (!this._isCmdFile()) {
+            return this._uvQuoteCmdArg(arg);
+        }
+        // otherwise apply quoting rules specific to the cmd.exe command line parser.
+        // the libuv rules are generic and are not designed specifically for cmd.exe
+        // command line parser.
+        //
+        // for a detailed description of the cmd.exe command line parser, refer to
+        // http://stackoverflow.com/questions/4094699/how-does-the-windows-command-interpreter-cmd-exe-parse-scripts/7970912#7970912
+        // need quotes for empty arg
+        if (!arg) {
+            return '""';
+        }
+        // determine whether the arg needs to be quoted
+        const cmdSpecialChars = [
+            ' ',
+            '\t',
+            '&',
+            '(',
+            ')',
+            '[',
+            ']',
+            '{',
+            '}',
+            '^',
+            '=',
+            ';',
+            '!',
+            "'",
+            '+',
+            ',',
+            '`',
+            '~',
+            '|',
+            '<',
+            '>',
+            '"'
+        ];
+        let needsQuotes = false;
+        for (const char of arg) {
+            if (cmdSpecialChars.some(x => x === char)) {
+                needsQuotes = true;
+                break;
+            }
+        }
+        // short-circuit if quotes not needed
+        if (!needsQuotes) {
+            return arg;
+        }
+        // the following quoting rules are very similar to the rules that by libuv applies.
+        //
+        // 1) wrap the string in quotes
+        //
+        // 2) double-up quotes - i.e. " => ""
+        //
+        //    this is different from the libuv quoting rules. libuv replaces " with \", which unfortunately
+        //    doesn't work well with a cmd.exe command line.
+        //
+        //    note, replacing " with "" also works well if the arg is passed to a downstream .NET console app.
+        //    for example, the command line:
+        //          foo.exe "myarg:""my val"""
+        //    is parsed by a .NET console app into an arg array:
+        //          [ "myarg:\"my val\"" ]
+        //    which is the same end result when applying libuv quoting rules. although the actual
+        //    command line from libuv quoting rules would look like:
+        //          foo.exe "myarg:\"my val\""
+        //
+        // 3) double-up slashes that precede a quote,
+        //    e.g.  hello \world    => "hello \world"
+        //          hello\"world    => "hello\\""world"
+        //          hello\\"world   => "hello\\\\""world"
+        //          hello world\    => "hello world\\"
+        //
+        //    technically this is not required for a cmd.exe command line, or the batch argument parser.
+        //    the reasons for including this as a .cmd quoting rule are:
+        //
+        //    a) this is optimized for the scenario where the argument is passed from the .cmd file to an
+        //       external program. many programs (e.g. .NET console apps) rely on the slash-doubling rule.
+        //
+        //    b) it's what we've been doing previously (by deferring to node default behavior) and we
+        //       haven't heard any complaints about that aspect.
+        //
+        // note, a weakness of the quoting rules chosen here, is that % is not escaped. in fact, % cannot be
+        // escaped when used on the command line directly - even though within a .cmd file % can be escaped
+        // by using %%.
+        //
+        // the saving grace is, on the command line, %var% is left as-is if var is not defined. this contrasts
+        // the line parsing rules within a .cmd file, where if var is not defined it is replaced with nothing.
+        //
+        // one option that was explored was replacing % with ^% - i.e. %var% => ^%var^%. this hack would
+        // often work, since it is unlikely that var^ would exist, and the ^ character is removed when the
+        // variable is used. the problem, however, is that ^ is not removed when %* is used to pass the args
+        // to an external program.
+        //
+        // an unexplored potential solution for the % escaping problem, is to create a wrapper .cmd file.
+        // % can be escaped within a .cmd file.
+        let reverse = '"';
+        let quoteHit = true;
+        for (let i = arg.length; i > 0; i--) {
+            // walk the string in reverse
+            reverse += arg[i - 1];
+            if (quoteHit && arg[i - 1] === '\\') {
+                reverse += '\\'; // double the slash
+            }
+            else if (arg[i - 1] === '"') {
+                quoteHit = true;
+                reverse += '"'; // double the quote
+            }
+            else {
+                quoteHit = false;
+            }
+        }
+        reverse += '"';
+        return reverse.split('').reverse().join('');
+    }
+    _uvQuoteCmdArg(arg) {
+        // Tool runner wraps child_process.spawn() and needs to apply the same quoting as
+        // Node in certain cases where the undocumented spawn option windowsVerbatimArguments
+        // is used.
+        //
+        // Since this function is a port of quote_cmd_arg from Node 4.x (technically, lib UV,
+        // see https://github.com/nodejs/node/blob/v4.x/deps/uv/src/win/process.c for details),
+        // pasting copyright notice from Node within this function:
+        //
+        //      Copyright Joyent, Inc. and other Node contributors. All rights reserved.
+        //
+        //      Permission is hereby granted, free of charge, to any person obtaining a copy
+        //      of this software and associated documentation files (the "Software"), to
+        //      deal in the Software without restriction, including without limitation the
+        //      rights to use, copy, modify, merge, publish, distribute, sublicense, and/or
+        //      sell copies of the Software, and to permit persons to whom the Software is
+        //      furnished to do so, subject to the following conditions:
+        //
+        //      The above copyright notice and this permission notice shall be included in
+        //      all copies or substantial portions of the Software.
+        //
+        //      THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+        //      IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+        //      FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+        //      AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+        //      LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING
+        //      FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS
+        //      IN THE SOFTWARE.
+        if (!arg) {
+            // Need double quotation for empty argument
+            return '""';
+        }
+        if (!arg.includes(' ') && !arg.includes('\t') && !arg.includes('"')) {
+            // No quotation needed
+            return arg;
+        }
+        if (!arg.includes('"') && !arg.includes('\\')) {
+            // No embedded double quotes or backslashes, so I can just wrap
+            // quote marks around the whole thing.
+            return `"${arg}"`;
+        }
+        // Expected input/output:
+        //   input : hello"world
+        //   output: "hello\"world"
+        //   input : hello""world
+        //   output: "hello\"\"world"
+        //   input : hello\world
+        //   output: hello\world
+        //   input : hello\\world
+        //   output: hello\\world
+        //   input : hello\"world
+        //   output: "hello\\\"world"
+        //   input : hello\\"world
+        //   output: "hello\\\\\"world"
+        //   input : hello world\
+        //   output: "hello world\\" - note the comment in libuv actually reads "hello world\"
+        //                             but it appears the comment is wrong, it should be "hello world\\"
+        let reverse = '"';
+        let quoteHit = true;
+        for (let i = arg.length; i > 0; i--) {
+            // walk the string in reverse
+            reverse += arg[i - 1];
+            if (quoteHit && arg[i - 1] === '\\') {
+                reverse += '\\';
+            }
+            else if (arg[i - 1] === '"') {
+                quoteHit = true;
+                reverse += '\\';
+            }
+            else {
+                quoteHit = false;
+            }
+        }
+        reverse += '"';
+        return reverse.split('').reverse().join('');
+    }
+    _cloneExecOptions(options) {
+        options = options || {};
+        const result = {
+            cwd: options.cwd || process.cwd(),
+            env: options.env || process.env,
+            silent: options.silent || false,
+            windowsVerbatimArguments: options.windowsVerbatimArguments || false,
+            failOnStdErr: options.failOnStdErr || false,
+            ignoreReturnCode: options.ignoreReturnCode || false,
+            delay: options.delay || 10000
+        };
+        result.outStream = options.outStream || process.stdout;
+        result.errStream = options.errStream || process.stderr;
+        return result;
+    }
+    _getSpawnOptions(options, toolPath) {
+        options = options || {};
+        const result = {};
+        result.cwd = options.cwd;
+        result.env = options.env;
+        result['windowsVerbatimArguments'] =
+            options.windowsVerbatimArguments || this._isCmdFile();
+        if (options.windowsVerbatimArguments) {
+            result.argv0 = `"${toolPath}"`;
+        }
+        return result;
+    }
+    /**
+     * Exec a tool.
+     * Output will be streamed to the live console.
+     * Returns promise with return code
+     *
+     * @param     tool     path to tool to exec
+     * @param     options  optional exec options.  See ExecOptions
+     * @returns   number
+     */
+    exec() {
+        return toolrunner_awaiter(this, void 0, void 0, function* () {
+            // root the tool path if it is unrooted and contains relative pathing
+            if (!isRooted(this.toolPath) &&
+                (this.toolPath.includes('/') ||
+                    (toolrunner_IS_WINDOWS && this.toolPath.includes('\\')))) {
+                // prefer options.cwd if it is specified, however options.cwd may also need to be rooted
+                this.toolPath = external_path_.resolve(process.cwd(), this.options.cwd || process.cwd(), this.toolPath);
+            }
+            // if the tool is only a file name, then resolve it from the PATH
+            // otherwise verify it exists (add extension on Windows if necessary)
+            this.toolPath = yield which(this.toolPath, true);
+            return new Promise((resolve, reject) => toolrunner_awaiter(this, void 0, void 0, function* () {
+                this._debug(`exec tool: ${this.toolPath}`);
+                this._debug('arguments:');
+                for (const arg of this.args) {
+                    this._debug(`   ${arg}`);
+                }
+                const optionsNonNull = this._cloneExecOptions(this.options);
+                if (!optionsNonNull.silent && optionsNonNull.outStream) {
+                    optionsNonNull.outStream.write(this._getCommandString(optionsNonNull) + external_os_namespaceObject.EOL);
+                }
+                const state = new ExecState(optionsNonNull, this.toolPath);
+                state.on('debug', (message) => {
+                    this._debug(message);
+                });
+                if (this.options.cwd && !(yield exists(this.options.cwd))) {
+                    return reject(new Error(`The cwd: ${this.options.cwd} does not exist!`));
+                }
+                const fileName = this._getSpawnFileName();
+                const cp = external_child_process_.spawn(fileName, this._getSpawnArgs(optionsNonNull), this._getSpawnOptions(this.options, fileName));
+                let stdbuffer = '';
+                if (cp.stdout) {
+                    cp.stdout.on('data', (data) => {
+                        if (this.options.listeners && this.options.listeners.stdout) {
+                            this.options.listeners.stdout(data);
+                        }
+                        if (!optionsNonNull.silent && optionsNonNull.outStream) {
+                            optionsNonNull.outStream.write(data);
+                        }
+                        stdbuffer = this._processLineBuffer(data, stdbuffer, (line) => {
+                            if (this.options.listeners && this.options.listeners.stdline) {
+                                this.options.listeners.stdline(line);
+                            }
+                        });
+                    });
+                }
+                let errbuffer = '';
+                if (cp.stderr) {
+                    cp.stderr.on('data', (data) => {
+                        state.processStderr = true;
+                        if (this.options.listeners && this.options.listeners.stderr) {
+                            this.options.listeners.stderr(data);
+                        }
+                        if (!optionsNonNull.silent &&
+                            optionsNonNull.errStream &&
+                            optionsNonNull.outStream) {
+                            const s = optionsNonNull.failOnStdErr
+                                ? optionsNonNull.errStream
+                                : optionsNonNull.outStream;
+                            s.write(data);
+                        }
+                        errbuffer = this._processLineBuffer(data, errbuffer, (line) => {
+                            if (this.options.listeners && this.options.listeners.errline) {
+                                this.options.listeners.errline(line);
+                            }
+                        });
+                    });
+                }
+                cp.on('error', (err) => {
+                    state.processError = err.message;
+                    state.processExited = true;
+                    state.processClosed = true;
+                    state.CheckComplete();
+                });
+                cp.on('exit', (code) => {
+                    state.processExitCode = code;
+                    state.processExited = true;
+                    this._debug(`Exit code ${code} received from tool '${this.toolPath}'`);
+                    state.CheckComplete();
+                });
+                cp.on('close', (code) => {
+                    state.processExitCode = code;
+                    state.processExited = true;
+                    state.processClosed = true;
+                    this._debug(`STDIO streams have closed for tool '${this.toolPath}'`);
+                    state.CheckComplete();
+                });
+                state.on('done', (error, exitCode) => {
+                    if (stdbuffer.length > 0) {
+                        this.emit('stdline', stdbuffer);
+                    }
+                    if (errbuffer.length > 0) {
+                        this.emit('errline', errbuffer);
+                    }
+                    cp.removeAllListeners();
+                    if (error) {
+                        reject(error);
+                    }
+                    else {
+                        resolve(exitCode);
+                    }
+                });
+                if (this.options.input) {
+                    if (!cp.stdin) {
+                        throw new Error('child process missing stdin');
+                    }
+                    cp.stdin.end(this.options.input);
+                }
+            }));
+        });
+    }
+}
+/**
+ * Convert an arg string to an array of args. Handles escaping
+ *
+ * @param    argString   string of arguments
+ * @returns  string[]    array of arguments
+ */
+function argStringToArray(argString) {
+    const args = [];
+    let inQuotes = false;
+    let escaped = false;
+    let arg = '';
+    function append(c) {
+        // we only escape double quotes.
+        if (escaped && c !== '"') {
+            arg += '\\';
+        }
+        arg += c;
+        escaped = false;
+    }
+    for (let i = 0; i < argString.length; i++) {
+        const c = argString.charAt(i);
+        if (c === '"') {
+            if (!escaped) {
+                inQuotes = !inQuotes;
+            }
+            else {
+                append(c);
+            }
+            continue;
+        }
+        if (c === '\\' && escaped) {
+            append(c);
+            continue;
+        }
+        if (c === '\\' && inQuotes) {
+            escaped = true;
+            continue;
+        }
+        if (c === ' ' && !inQuotes) {
+            if (arg.length > 0) {
+                args.push(arg);
+                arg = '';
+            }
+            continue;
+        }
+        append(c);
+    }
+    if (arg.length > 0) {
+        args.push(arg.trim());
+    }
+    return args;
+}
+class ExecState extends external_events_.EventEmitter {
+    constructor(options, toolPath) {
+        super();
+        this.processClosed = false; // tracks whether the process has exited and stdio is closed
+        this.processError = '';
+        this.processExitCode = 0;
+        this.processExited = false; // tracks whether the process has exited
+        this.processStderr = false; // tracks whether stderr was written to
+        this.delay = 10000; // 10 seconds
+        this.done = false;
+        this.timeout = null;
+        if (!toolPath) {
+            throw new Error('toolPath must not be empty');
+        }
+        this.options = options;
+        this.toolPath = toolPath;
+        if (options.delay) {
+            this.delay = options.delay;
+        }
+    }
+    CheckComplete() {
+        if (this.done) {
+            return;
+        }
+        if (this.processClosed) {
+            this._setResult();
+        }
+        else if (this.processExited) {
+            this.timeout = (0,external_timers_namespaceObject.setTimeout)(ExecState.HandleTimeout, this.delay, this);
+        }
+    }
+    _debug(message) {
+        this.emit('debug', message);
+    }
+    _setResult() {
+        // determine whether there is an error
+        let error;
+        if (this.processExited) {
+            if (this.processError) {
+                error = new Error(`There was an error when attempting to execute the process '${this.toolPath}'. This may indicate the process failed to start. Error: ${this.processError}`);
+            }
+            else if (this.processExitCode !== 0 && !this.options.ignoreReturnCode) {
+                error = new Error(`The process '${this.toolPath}' failed with exit code ${this.processExitCode}`);
+            }
+            else if (this.processStderr && this.options.failOnStdErr) {
+                error = new Error(`The process '${this.toolPath}' failed because one or more lines were written to the STDERR stream`);
+            }
+        }
+        // clear the timeout
+        if (this.timeout) {
+            clearTimeout(this.timeout);
+            this.timeout = null;
+        }
+        this.done = true;
+        this.emit('done', error, this.processExitCode);
+    }
+    static HandleTimeout(state) {
+        if (state.done) {
+            return;
+        }
+        if (!state.processClosed && state.processExited) {
+            const message = `The STDIO streams did not close within ${state.delay / 1000} seconds of the exit event from process '${state.toolPath}'. This may indicate a child process inherited the STDIO streams and has not yet exited.`;
+            state._debug(message);
+        }
+        state._setResult();
+    }
+}
+//# sourceMappingURL=toolrunner.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/exec.js
+var exec_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+/**
+ * Exec a command.
+ * Output will be streamed to the live console.
+ * Returns promise with return code
+ *
+ * @param     commandLine        command to execute (can include additional args). Must be correctly escaped.
+ * @param     args               optional arguments for tool. Escaping is handled by the lib.
+ * @param     options            optional exec options.  See ExecOptions
+ * @returns   Promise<number>    exit code
+ */
+function exec_exec(commandLine, args, options) {
+    return exec_awaiter(this, void 0, void 0, function* () {
+        const commandArgs = tr.argStringToArray(commandLine);
+        if (commandArgs.length === 0) {
+            throw new Error(`Parameter 'commandLine' cannot be null or empty.`);
+        }
+        // Path to tool to execute should be first arg
+        const toolPath = commandArgs[0];
+        args = commandArgs.slice(1).concat(args || []);
+        const runner = new tr.ToolRunner(toolPath, args, options);
+        return runner.exec();
+    });
+}
+/**
+ * Exec a command and get the output.
+ * Output will be streamed to the live console.
+ * Returns promise with the exit code and collected stdout and stderr
+ *
+ * @param     commandLine           command to execute (can include additional args). Must be correctly escaped.
+ * @param     args                  optional arguments for tool. Escaping is handled by the lib.
+ * @param     options               optional exec options.  See ExecOptions
+ * @returns   Promise<ExecOutput>   exit code, stdout, and stderr
+ */
+function getExecOutput(commandLine, args, options) {
+    return exec_awaiter(this, void 0, void 0, function* () {
+        var _a, _b;
+        let stdout = '';
+        let stderr = '';
+        //Using string decoder covers the case where a mult-byte character is split
+        const stdoutDecoder = new StringDecoder('utf8');
+        const stderrDecoder = new StringDecoder('utf8');
+        const originalStdoutListener = (_a = options === null || options === void 0 ? void 0 : options.listeners) === null || _a === void 0 ? void 0 : _a.stdout;
+        const originalStdErrListener = (_b = options === null || options === void 0 ? void 0 : options.listeners) === null || _b === void 0 ? void 0 : _b.stderr;
+        const stdErrListener = (data) => {
+            stderr += stderrDecoder.write(data);
+            if (originalStdErrListener) {
+                originalStdErrListener(data);
+            }
+        };
+        const stdOutListener = (data) => {
+            stdout += stdoutDecoder.write(data);
+            if (originalStdoutListener) {
+                originalStdoutListener(data);
+            }
+        };
+        const listeners = Object.assign(Object.assign({}, options === null || options === void 0 ? void 0 : options.listeners), { stdout: stdOutListener, stderr: stdErrListener });
+        const exitCode = yield exec_exec(commandLine, args, Object.assign(Object.assign({}, options), { listeners }));
+        //flush any remaining characters
+        stdout += stdoutDecoder.end();
+        stderr += stderrDecoder.end();
+        return {
+            exitCode,
+            stdout,
+            stderr
+        };
+    });
+}
+//# sourceMappingURL=exec.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/platform.js
+var platform_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+const getWindowsInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
+    const { stdout: version } = yield exec.getExecOutput('powershell -command "(Get-CimInstance -ClassName Win32_OperatingSystem).Version"', undefined, {
+        silent: true
+    });
+    const { stdout: name } = yield exec.getExecOutput('powershell -command "(Get-CimInstance -ClassName Win32_OperatingSystem).Caption"', undefined, {
+        silent: true
+    });
+    return {
+        name: name.trim(),
+        version: version.trim()
+    };
+});
+const getMacOsInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
+    var _a, _b, _c, _d;
+    const { stdout } = yield exec.getExecOutput('sw_vers', undefined, {
+        silent: true
+    });
+    const version = (_b = (_a = stdout.match(/ProductVersion:\s*(.+)/)) === null || _a === void 0 ? void 0 : _a[1]) !== null && _b !== void 0 ? _b : '';
+    const name = (_d = (_c = stdout.match(/ProductName:\s*(.+)/)) === null || _c === void 0 ? void 0 : _c[1]) !== null && _d !== void 0 ? _d : '';
+    return {
+        name,
+        version
+    };
+});
+const getLinuxInfo = () => platform_awaiter(void 0, void 0, void 0, function* () {
+    const { stdout } = yield exec.getExecOutput('lsb_release', ['-i', '-r', '-s'], {
+        silent: true
+    });
+    const [name, version] = stdout.trim().split('\n');
+    return {
+        name,
+        version
+    };
+});
+const platform = external_os_namespaceObject.platform();
+const arch = external_os_namespaceObject.arch();
+const isWindows = platform === 'win32';
+const isMacOS = platform === 'darwin';
+const isLinux = platform === 'linux';
+function getDetails() {
+    return platform_awaiter(this, void 0, void 0, function* () {
+        return Object.assign(Object.assign({}, (yield (isWindows
+            ? getWindowsInfo()
+            : isMacOS
+                ? getMacOsInfo()
+                : getLinuxInfo()))), { platform,
+            arch,
+            isWindows,
+            isMacOS,
+            isLinux });
+    });
+}
+//# sourceMappingURL=platform.js.map
+;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/core.js
+var core_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
+    function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
+    return new (P || (P = Promise))(function (resolve, reject) {
+        function fulfilled(value) { try { step(generator.next(value)); } catch (e) { reject(e); } }
+        function rejected(value) { try { step(generator["throw"](value)); } catch (e) { reject(e); } }
+        function step(result) { result.done ? resolve(result.value) : adopt(result.value).then(fulfilled, rejected); }
+        step((generator = generator.apply(thisArg, _arguments || [])).next());
+    });
+};
+
+
+
+
+
+
+/**
+ * The code to exit an action
+ */
+var ExitCode;
+(function (ExitCode) {
+    /**
+     * A code indicating that the action was successful
+     */
+    ExitCode[ExitCode["Success"] = 0] = "Success";
+    /**
+     * A code indicating that the action was a failure
+     */
+    ExitCode[ExitCode["Failure"] = 1] = "Failure";
+})(ExitCode || (ExitCode = {}));
+//-----------------------------------------------------------------------
+// Variables
+//-----------------------------------------------------------------------
+/**
+ * Sets env variable for this action and future actions in the job
+ * @param name the name of the variable to set
+ * @param val the value of the variable. Non-string values will be converted to a string via JSON.stringify
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+function exportVariable(name, val) {
+    const convertedVal = toCommandValue(val);
+    process.env[name] = convertedVal;
+    const filePath = process.env['GITHUB_ENV'] || '';
+    if (filePath) {
+        return issueFileCommand('ENV', prepareKeyValueMessage(name, val));
+    }
+    issueCommand('set-env', { name }, convertedVal);
+}
+/**
+ * Registers a secret which will get masked from logs
+ *
+ * @param secret - Value of the secret to be masked
+ * @remarks
+ * This function instructs the Actions runner to mask the specified value in any
+ * logs produced during the workflow run. Once registered, the secret value will
+ * be replaced with asterisks (***) whenever it appears in console output, logs,
+ * or error messages.
+ *
+ * This is useful for protecting sensitive information such as:
+ * - API keys
+ * - Access tokens
+ * - Authentication credentials
+ * - URL parameters containing signatures (SAS tokens)
+ *
+ * Note that masking only affects future logs; any previous appearances of the
+ * secret in logs before calling this function will remain unmasked.
+ *
+ * @example
+ * ```typescript
+ * // Register an API token as a secret
+ * const apiToken = "abc123xyz456";
+ * setSecret(apiToken);
+ *
+ * // Now any logs containing this value will show *** instead
+ * console.log(`Using token: ${apiToken}`); // Outputs: "Using token: ***"
+ * ```
+ */
+function core_setSecret(secret) {
+    command_issueCommand('add-mask', {}, secret);
+}
+/**
+ * Prepends inputPath to the PATH (for this action and future actions)
+ * @param inputPath
+ */
+function addPath(inputPath) {
+    const filePath = process.env['GITHUB_PATH'] || '';
+    if (filePath) {
+        issueFileCommand('PATH', inputPath);
+    }
+    else {
+        issueCommand('add-path', {}, inputPath);
+    }
+    process.env['PATH'] = `${inputPath}${path.delimiter}${process.env['PATH']}`;
+}
+/**
+ * Gets the value of an input.
+ * Unless trimWhitespace is set to false in InputOptions, the value is also trimmed.
+ * Returns an empty string if the value is not defined.
+ *
+ * @param     name     name of the input to get
+ * @param     options  optional. See InputOptions.
+ * @returns   string
+ */
+function getInput(name, options) {
+    const val = process.env[`INPUT_${name.replace(/ /g, '_').toUpperCase()}`] || '';
+    if (options && options.required && !val) {
+        throw new Error(`Input required and not supplied: ${name}`);
+    }
+    if (options && options.trimWhitespace === false) {
+        return val;
+    }
+    return val.trim();
+}
+/**
+ * Gets the values of an multiline input.  Each value is also trimmed.
+ *
+ * @param     name     name of the input to get
+ * @param     options  optional. See InputOptions.
+ * @returns   string[]
+ *
+ */
+function getMultilineInput(name, options) {
+    const inputs = getInput(name, options)
+        .split('\n')
+        .filter(x => x !== '');
+    if (options && options.trimWhitespace === false) {
+        return inputs;
+    }
+    return inputs.map(input => input.trim());
+}
+/**
+ * Gets the input value of the boolean type in the YAML 1.2 "core schema" specification.
+ * Support boolean input list: `true | True | TRUE | false | False | FALSE` .
+ * The return value is also in boolean type.
+ * ref: https://yaml.org/spec/1.2/spec.html#id2804923
+ *
+ * @param     name     name of the input to get
+ * @param     options  optional. See InputOptions.
+ * @returns   boolean
+ */
+function getBooleanInput(name, options) {
+    const trueValue = ['true', 'True', 'TRUE'];
+    const falseValue = ['false', 'False', 'FALSE'];
+    const val = getInput(name, options);
+    if (trueValue.includes(val))
+        return true;
+    if (falseValue.includes(val))
+        return false;
+    throw new TypeError(`Input does not meet YAML 1.2 "Core Schema" specification: ${name}\n` +
+        `Support boolean input list: \`true | True | TRUE | false | False | FALSE\``);
+}
+/**
+ * Sets the value of an output.
+ *
+ * @param     name     name of the output to set
+ * @param     value    value to store. Non-string values will be converted to a string via JSON.stringify
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+function setOutput(name, value) {
+    const filePath = process.env['GITHUB_OUTPUT'] || '';
+    if (filePath) {
+        return file_command_issueFileCommand('OUTPUT', file_command_prepareKeyValueMessage(name, value));
+    }
+    process.stdout.write(external_os_namespaceObject.EOL);
+    command_issueCommand('set-output', { name }, utils_toCommandValue(value));
+}
+/**
+ * Enables or disables the echoing of commands into stdout for the rest of the step.
+ * Echoing is disabled by default if ACTIONS_STEP_DEBUG is not set.
+ *
+ */
+function setCommandEcho(enabled) {
+    issue('echo', enabled ? 'on' : 'off');
+}
+//-----------------------------------------------------------------------
+// Results
+//-----------------------------------------------------------------------
+/**
+ * Sets the action status to failed.
+ * When the action exits it will be with an exit code of 1
+ * @param message add error issue message
+ */
+function setFailed(message) {
+    process.exitCode = ExitCode.Failure;
+    error(message);
+}
+//-----------------------------------------------------------------------
+// Logging Commands
+//-----------------------------------------------------------------------
+/**
+ * Gets whether Actions Step Debug is on or not
+ */
+function isDebug() {
+    return process.env['RUNNER_DEBUG'] === '1';
+}
+/**
+ * Writes debug message to user log
+ * @param message debug message
+ */
+function core_debug(message) {
+    command_issueCommand('debug', {}, message);
+}
+/**
+ * Adds an error issue
+ * @param message error issue message. Errors will be converted to string via toString()
+ * @param properties optional properties to add to the annotation.
+ */
+function error(message, properties = {}) {
+    command_issueCommand('error', utils_toCommandProperties(properties), message instanceof Error ? message.toString() : message);
+}
+/**
+ * Adds a warning issue
+ * @param message warning issue message. Errors will be converted to string via toString()
+ * @param properties optional properties to add to the annotation.
+ */
+function warning(message, properties = {}) {
+    command_issueCommand('warning', utils_toCommandProperties(properties), message instanceof Error ? message.toString() : message);
+}
+/**
+ * Adds a notice issue
+ * @param message notice issue message. Errors will be converted to string via toString()
+ * @param properties optional properties to add to the annotation.
+ */
+function notice(message, properties = {}) {
+    issueCommand('notice', toCommandProperties(properties), message instanceof Error ? message.toString() : message);
+}
+/**
+ * Writes info to log with console.log.
+ * @param message info message
+ */
+function info(message) {
+    process.stdout.write(message + external_os_namespaceObject.EOL);
+}
+/**
+ * Begin an output group.
+ *
+ * Output until the next `groupEnd` will be foldable in this group
+ *
+ * @param name The name of the output group
+ */
+function startGroup(name) {
+    command_issue('group', name);
+}
+/**
+ * End an output group.
+ */
+function endGroup() {
+    command_issue('endgroup');
+}
+/**
+ * Wrap an asynchronous function call in a group.
+ *
+ * Returns the same type as the function itself.
+ *
+ * @param name The name of the group
+ * @param fn The function to wrap in the group
+ */
+function group(name, fn) {
+    return core_awaiter(this, void 0, void 0, function* () {
+        startGroup(name);
+        let result;
+        try {
+            result = yield fn();
+        }
+        finally {
+            endGroup();
+        }
+        return result;
+    });
+}
+//-----------------------------------------------------------------------
+// Wrapper action state
+//-----------------------------------------------------------------------
+/**
+ * Saves state for current action, the state can only be retrieved by this action's post job execution.
+ *
+ * @param     name     name of the state to store
+ * @param     value    value to store. Non-string values will be converted to a string via JSON.stringify
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+function saveState(name, value) {
+    const filePath = process.env['GITHUB_STATE'] || '';
+    if (filePath) {
+        return issueFileCommand('STATE', prepareKeyValueMessage(name, value));
+    }
+    issueCommand('save-state', { name }, toCommandValue(value));
+}
+/**
+ * Gets the value of an state set by this action's main execution.
+ *
+ * @param     name     name of the state to get
+ * @returns   string
+ */
+function getState(name) {
+    return process.env[`STATE_${name}`] || '';
+}
+function getIDToken(aud) {
+    return core_awaiter(this, void 0, void 0, function* () {
+        return yield OidcClient.getIDToken(aud);
+    });
+}
+/**
+ * Summary exports
+ */
+
+/**
+ * @deprecated use core.summary
+ */
+
+/**
+ * Path exports
+ */
+
+/**
+ * Platform utilities exports
+ */
+
+//# sourceMappingURL=core.js.map
+;// CONCATENATED MODULE: ./lib/action/log.js
+// The one way to the log of the workflow run. Much of what is printed comes from outside: from the cluster, the yaml, a comment.
+
+
+/**
+ * Text for the log that the runner takes for nothing but text. The runner reads a line that begins with `::`, spaces aside, and
+ * `##[` anywhere in a line, as a workflow command (actions/runner, src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse).
+ * @returns the text with its further lines indented, both marks broken, and control characters written out
+ */
+function harmless(text) {
+    return visible(text.replace(/\r\n?/g, '\n'))
+        .replaceAll('\n', '\n  ')
+        .replace(/^(\s*):(?=:)/gm, '$1: ')
+        .replaceAll('##[', '# #[');
+}
+function log_group(title, act) {
+    return group(harmless(title), act);
+}
+const log = {
+    info: (text) => info(harmless(text)),
+    warning: (text) => warning(harmless(text)),
+    group: log_group,
+    /** An annotation, which does not fail the workflow step. @param place in a file, for the annotation */
+    error: (text, place = {}) => error(harmless(text), place),
+    debug: (text) => core_debug(harmless(text)),
+};
+
 ;// CONCATENATED MODULE: ./lib/action/request.js
 
 
@@ -83429,6 +83773,13 @@ async function setCommitStatus(api, name, sha, status) {
  * @throws Problem for a request that contradicts itself; UnknownCommand for a comment with a command that does not exist
  */
 function requestOf(context, inputs) {
+    const request = ofEvent(context, inputs);
+    if (!('nothing' in request) && request.actors.length === 0 && context.eventName !== 'schedule') {
+        throw new Problem(`the event ${context.eventName} names nobody, and GITHUB_ACTOR is empty, so nobody's permission can be checked. Nothing was submitted`);
+    }
+    return request;
+}
+function ofEvent(context, inputs) {
     const payload = request_record(context.payload);
     const pull = request_record(payload['pull_request']);
     if (context.eventName.startsWith('pull_request') && Object.keys(pull).length > 0)
@@ -83447,6 +83798,7 @@ function requestOf(context, inputs) {
         pullRequest: inputs.pr === undefined ? undefined : { number: inputs.pr, head: undefined, isFork: false },
         label: undefined,
         comment: undefined,
+        writtenAt: undefined,
         actors: unique(context.actors),
         ...askedByInputs(inputs),
     };
@@ -83476,6 +83828,7 @@ function ofPullRequest(context, inputs, payload, pull) {
         refs: [`refs/pull/${number}/head`],
         pullRequest: { number, head: commit, isFork: headRepo === undefined || headRepo !== baseRepo },
         comment: undefined,
+        writtenAt: undefined,
         actors: unique([String(request_record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
     if (action === 'closed' && inputs.command === 'cancel') {
@@ -83520,11 +83873,11 @@ function ofComment(context, inputs, payload) {
         ...asked,
         // The overrides of the workflow apply to every launch.
         overrides: [...inputs.overrides.filter((override) => !isOverridden(override)), ...asked.overrides],
-        commit: undefined,
         refs: [`refs/pull/${number}/head`],
         pullRequest: { number, head: undefined, isFork: undefined },
         label: undefined,
         comment: Number(comment['id']),
+        writtenAt: typeof comment['created_at'] === 'string' ? comment['created_at'] : undefined,
         actors: unique([String(request_record(comment['user'])['login'] ?? ''), String(request_record(payload['sender'])['login'] ?? ''), ...context.actors]),
     };
 }
@@ -83568,7 +83921,7 @@ function isClosing({ pullRequest, label, command }) {
 
 /** Everything a command needs, from the inputs, the event and the checkout. */
 async function contextOf(api, name, inputs, request, signal) {
-    const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd(), token: inputs.token };
+    const repo = { directory: process.env['GITHUB_WORKSPACE'] || process.cwd(), token: inputs.token, server: github_context.serverUrl };
     const commit = await commitOf(api, name, request, inputs.allowForks);
     await ensureCommit(repo, commit, request.refs);
     const number = request.pullRequest?.number;
@@ -83576,7 +83929,9 @@ async function contextOf(api, name, inputs, request, signal) {
         repo,
         commit,
         config: await repoConfigAt(repo, commit),
-        credentials: hasKey(inputs) ? { privateKey: inputs.sshKey, passphrase: inputs.sshPassphrase } : undefined,
+        site: await siteConfigOf(repo, await defaultBranchOf(api, name)),
+        askedBy: request.actors,
+        credentials: credentialsOf(inputs),
         secrets: inputs.secrets,
         hidden: hiddenValues(inputs),
         launcher: {
@@ -83589,17 +83944,29 @@ async function contextOf(api, name, inputs, request, signal) {
         pullRequest: number === undefined ? undefined : pullRequestOf(api, name, request, number, commit),
         keepPartial: inputs.keepPartial,
         strict: inputs.strict,
-        log,
+        log: log,
         signal,
     };
 }
-const log = {
-    info: (line) => info(line),
-    warning: (line) => warning(line),
-    group: (title, act) => group(title, act),
-};
-function hasKey(inputs) {
-    return inputs.sshKey.trim() !== '';
+/** From the event, or else from the API: the payload of some events is empty. */
+async function defaultBranchOf(api, name) {
+    const named = github_context.payload.repository?.['default_branch'];
+    return typeof named === 'string' && named !== '' ? named : defaultBranch(api, name);
+}
+/** What a login may use. An agent is one that a step before this one has started. */
+function credentialsOf(inputs) {
+    return {
+        privateKey: inputs.sshKey,
+        passphrase: inputs.sshPassphrase,
+        certificate: inputs.sshCertificate,
+        knownHosts: inputs.knownHosts,
+        sshConfig: inputs.sshConfig,
+        agent: inputs.sshKey.trim() === '' ? (process.env['SSH_AUTH_SOCK'] ?? '') : '',
+    };
+}
+/** Has GitHub withheld the secrets, so that there is no key whatever the repository has set? */
+function lacksSecrets(request) {
+    return github_context.actor === 'dependabot[bot]' || request.pullRequest?.isFork === true;
 }
 /** Values that must never be shown. */
 function hiddenValues(inputs) {
@@ -83618,17 +83985,28 @@ function pullRequestOf(api, name, request, number, commit) {
             const now = await pullRequestHead(api, name, number);
             if (!now.isOpen)
                 throw new Problem(`pull request #${number} is closed. Nothing was submitted`);
+            if (isNamed(request))
+                return requireCommitOf(api, name, number, commit);
             if (now.commit !== commit) {
                 throw new Problem(`pull request #${number} moved from ${shortId(commit)} to ${shortId(now.commit)} after it was labelled. Nothing was submitted. Look at the new commit and label it again`);
             }
         },
     };
 }
-/** The commit that a request is about. For a comment, that is the head of the pull request as it is now. */
-async function commitOf(api, name, { pullRequest, commit, command, label }, allowForks) {
+/** Does a comment name the commit? */
+function isNamed({ comment, commit }) {
+    return comment !== undefined && commit !== undefined;
+}
+/**
+ * The commit that a request is about. A comment means the one that it names, or else the head of the pull request when it was
+ * written.
+ * @throws Problem if a comment asks for a launch and the head is another one now, or may be
+ */
+async function commitOf(api, name, request, allowForks) {
+    const { pullRequest, commit, command, label } = request;
     if (pullRequest === undefined)
         return requireCommit(commit);
-    const now = commit === undefined ? await pullRequestHead(api, name, pullRequest.number) : undefined;
+    const now = pullRequest.isFork === undefined ? await pullRequestHead(api, name, pullRequest.number) : undefined;
     const isFork = now?.isFork ?? pullRequest.isFork;
     if (isFork && !allowForks) {
         throw new Problem(`pull request #${pullRequest.number} comes from a fork. A launch would run its author's code as your cluster account. If you want that, set 'unsafe-allow-forks: true'`);
@@ -83638,7 +84016,35 @@ async function commitOf(api, name, { pullRequest, commit, command, label }, allo
     if (isFork && !(command === 'launch' && label !== undefined)) {
         throw new Problem(`pull request #${pullRequest.number} comes from a fork, where only a label can launch. For everything else, run the workflow by hand with the input target or pr`);
     }
-    return requireCommit(now?.commit ?? commit);
+    if (now === undefined)
+        return requireCommit(commit);
+    if (commit !== undefined) {
+        await requireCommitOf(api, name, pullRequest.number, commit);
+        return commit;
+    }
+    if (['launch', 'plan', 'restart'].includes(command))
+        await refuseNewerHead(api, name, pullRequest.number, now, request);
+    return now.commit;
+}
+/** @throws Problem unless the head is the one that the author of the comment could see, whenever this workflow run was started */
+async function refuseNewerHead(api, name, number, now, { command, experiment, writtenAt }) {
+    const form = `/${command}${experiment === undefined ? '' : ` ${experiment}`} @${now.commit}`;
+    let seen;
+    let why = 'the activity of the repository does not go back so far';
+    try {
+        if (writtenAt === undefined)
+            why = 'the event does not say when the comment was written';
+        else
+            seen = await headBefore(api, name, now.branch, writtenAt);
+    }
+    catch (error) {
+        why = messageOf(error);
+    }
+    if (seen === now.commit)
+        return;
+    throw new Problem(seen === undefined
+        ? `which commit pull request #${number} had when the comment was written is not known (${why}). Nothing was submitted. Name the commit that you mean, such as its head: ${form}`
+        : `pull request #${number} was at ${seen} when the comment was written, and is at ${now.commit} now. Nothing was submitted. Look at the new commit and ask again, or name it: ${form}`);
 }
 function requireCommit(commit) {
     if (commit === undefined)
@@ -83665,6 +84071,8 @@ function noKey(request) {
 
 
 
+
+
 /**
  * Reads the inputs. Secrets are masked before anything can print them.
  * @throws Problem for a value that its input does not take; no value is coerced
@@ -83672,8 +84080,10 @@ function noKey(request) {
 function readInputs() {
     const sshKey = masked(getInput('ssh-key'));
     const sshPassphrase = masked(getInput('ssh-passphrase', { trimWhitespace: false }));
-    const secrets = parseSecrets(getInput('env'));
+    const secrets = secretsOf(getInput('env', { trimWhitespace: false }));
     const token = masked(getInput('github-token'));
+    if (token !== '')
+        masked(basicCredentials(token));
     const command = getInput('command') || 'launch';
     if (!isCommand(command)) {
         throw new Problem(`the input command is '${command}'${didYouMean(command, COMMANDS) || `; it must be one of ${COMMANDS.join(', ')}`}`);
@@ -83688,9 +84098,15 @@ function readInputs() {
         pr: pullRequestNumber(getInput('pr')),
         sshKey,
         sshPassphrase,
+        sshCertificate: getInput('ssh-certificate'),
+        sshConfig: getInput('ssh-config'),
+        knownHosts: getInput('known-hosts'),
         secrets,
         token,
         allowForks: inputs_trueOrFalse('unsafe-allow-forks'),
+        allowedBots: getInput('allowed-bots')
+            .split(/[\s,]+/)
+            .filter(Boolean),
         wait: inputs_oneOf('wait', ['no', 'started', 'finished']),
         waitTimeout: (inputs_wholeNumber('wait-timeout', 1) ?? 300) * 60,
         cancelJobsOnCancel: inputs_trueOrFalse('cancel-jobs-on-cancel'),
@@ -83726,21 +84142,57 @@ function masked(value) {
             core_setSecret(text);
     return value;
 }
-function parseSecrets(text) {
+function secretsOf(text) {
     masked(text); // even if the text is not valid, none of its lines may be shown
-    const secrets = new Map();
-    for (const line of text.split(/\r?\n/)) {
-        if (line.trim() === '')
-            continue;
-        const equals = line.indexOf('=');
-        const name = line.slice(0, Math.max(equals, 0)).trim();
-        if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-            throw new Problem('a line of the input env is not NAME=value. The line is not shown because it may be a secret');
-        }
-        checkVariableName(name, 'input env');
-        secrets.set(name, masked(line.slice(equals + 1)));
+    const { secrets, empty } = parseSecrets(text);
+    for (const value of secrets.values())
+        masked(value);
+    for (const line of empty) {
+        log.warning(`line ${line} of the input env gives an empty value. Is the secret set, for this repository or its environment? If the line is the rest of a value of several lines, write NAME<<END, the lines, and END`);
     }
     return secrets;
+}
+/**
+ * The variables in the input `env`: `NAME=value`, or the form of GITHUB_ENV for several lines: `NAME<<END`, the lines, `END`
+ * (https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands, multiline strings).
+ * @returns the values, and the lines, from 1, that give an empty one
+ * @throws Problem for whatever may be the rest of a value that was cut. It names the line and shows nothing of it
+ */
+function parseSecrets(text) {
+    const secrets = new Map();
+    const empty = [];
+    const lines = text.split(/\r?\n/);
+    for (let at = 0; at < lines.length; at += 1) {
+        const line = lines[at] ?? '';
+        if (line.trim() === '')
+            continue;
+        const wrong = (what) => new Problem(`line ${at + 1} of the input env ${what}. The line is not shown because it may be a secret`);
+        const [, name = '', sign, rest = ''] = /^\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=|<<)(.*)$/.exec(line) ?? [];
+        if (sign === undefined)
+            throw wrong('is not NAME=value. For a value of several lines write NAME<<END, the lines, and END');
+        checkVariableName(name, 'input env');
+        if (secrets.has(name))
+            throw wrong('gives a variable that a line before gives');
+        let value = rest;
+        if (sign === '<<') {
+            const mark = rest.trim();
+            const end = lines.findIndex((other, index) => index > at && other === mark);
+            if (!/^\w[\w-]*$/.test(mark) || end < 0)
+                throw wrong('begins a value of several lines that does not end: there is no line with the word after <<');
+            value = lines.slice(at + 1, end).join('\n');
+            at = end;
+        }
+        else if (/^\s*(["'])/.test(rest) && !/^\s*(["'])(.*\1)?\s*$/.test(rest)) {
+            throw wrong('begins a quotation that does not end in this line. For a value of several lines write NAME<<END, the lines, and END');
+        }
+        else if (/^=\s*$/.test(rest)) {
+            throw wrong('looks like the end of a value of several lines. Write NAME<<END, the lines, and END');
+        }
+        if (value === '')
+            empty.push(at + 1);
+        secrets.set(name, value);
+    }
+    return { secrets, empty };
 }
 function pullRequestNumber(text) {
     if (text === '')
@@ -83774,38 +84226,25 @@ function inputs_trueOrFalse(name) {
     throw new Problem(`the input ${name} is '${value}'; it must be true or false`);
 }
 
-;// CONCATENATED MODULE: ./lib/base/text.js
-/** A number for reading: `1,234` or `0.5`. */
-function amount(value) {
-    return value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-/** `1 job`, `2 jobs`, `1,000 jobs`. */
-function count(number, one, many = `${one}s`) {
-    return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
-}
-/** The first few of a list in words: `a, b and 3 more`. @param all how many there are, when `items` are only the first of them */
-function some(items, shown, all = items.length) {
-    const first = items.slice(0, shown);
-    return `${first.join(', ')}${all > first.length ? ` and ${all - first.length} more` : ''}`;
-}
-
 ;// CONCATENATED MODULE: ./lib/report/markdown.js
+
 // GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a longer summary.
 const COMMENT_BYTES = 65_000;
 const SUMMARY_BYTES = 1_000_000;
-/** Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. */
+/**
+ * Text from outside as one line of Markdown that formats nothing, mentions nobody and closes no table cell. It links nowhere:
+ * GitHub makes a link of an address by itself, also in capitals and behind `_` or a digit.
+ */
 function plain(text) {
-    return text
-        .replace(/\s+/g, ' ')
-        .trim()
+    return oneLine(text)
         .replace(/[\\`*_{}[\]<>()#+!|~$&-]/g, '\\$&')
         .replaceAll('@', '@\u200b')
-        .replace(/\b(https?:)\/\//g, '$1\u200b//')
-        .replace(/\bwww\./gi, '$&\u200b');
+        .replaceAll('://', ':\u200b//')
+        .replace(/www\./gi, '$&\u200b');
 }
 /** Text from outside as inline code, which may stand in a table. */
 function code(text) {
-    const line = text.replace(/\s+/g, ' ').trim().replaceAll('|', '\\|');
+    const line = oneLine(text).replaceAll('|', '\\|');
     if (line === '')
         return '';
     const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
@@ -83813,8 +84252,13 @@ function code(text) {
     const space = longest > 0 ? ' ' : '';
     return `${fence}${space}${line}${space}${fence}`;
 }
-/** A block of text as it is, whatever it holds. */
-function block(text, language = '') {
+function oneLine(text) {
+    return visible(text.replace(/\s+/g, ' ').trim());
+}
+/** A block of text as it is, whatever it holds. Characters that nobody sees are written out. */
+function block(given, language = '') {
+    // Markdown takes a carriage return for the end of a line.
+    const text = visible(given.replace(/\r\n?/g, '\n'));
     const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
     const fence = '`'.repeat(longest + 1);
     return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
@@ -84112,6 +84556,10 @@ function logName(jobNumber, jobId, cell) {
 function saveDirectory(savePath, id) {
     return `${savePath}/${id}`;
 }
+/** The EXPERIMENT_ID that a record must hold: the name of its experiment's directory. @param file manifest.json or summary.json */
+function ownerOfRecord(file) {
+    return /([^/]*)(?:\/\.chain)?\/[^/]*$/.exec(file)?.[1] ?? '';
+}
 /** The records beside the checkpoints. @param directory of saveDirectory */
 function savedRecords(directory) {
     const records = `${directory}/.chain`;
@@ -84303,8 +84751,6 @@ function journaledState(line) {
             if (line.signal !== undefined)
                 return { kind: 'failed', signal: line.signal };
             return line.exit === undefined ? { kind: 'failed' } : { kind: 'failed', exit: line.exit };
-        case 'start':
-            return { kind: 'unknown', why: { kind: 'no-end', started: line.time, host: line.host } };
         default:
             return line;
     }
@@ -84827,12 +85273,24 @@ function renderHelp(message, forms) {
  * @returns its address
  */
 async function upsertComment(api, name, number, marker, body) {
+    const address = await writeComment(api, name, number, marker, body, true);
+    if (address === undefined)
+        throw new Error('a comment that may be created was not');
+    return address;
+}
+/** Edits the comment that starts with a marker. @returns its address; undefined if there is no such comment of ours */
+function editComment(api, name, number, marker, body) {
+    return writeComment(api, name, number, marker, body, false);
+}
+async function writeComment(api, name, number, marker, body, mayCreate) {
     try {
         const [existing] = await ownComments(api, name, number, marker);
         if (existing?.body === body)
             return existing.html_url;
         if (existing !== undefined)
             return await edit(api, name, existing, body);
+        if (!mayCreate)
+            return undefined;
         const { data: created } = await api.rest.issues.createComment({ ...name, issue_number: number, body });
         const [oldest, ...extra] = await ownComments(api, name, number, marker);
         if (oldest === undefined || oldest.id === created.id)
@@ -84883,6 +85341,8 @@ async function login(api) {
 
 
 
+
+
 /**
  * Shows an outcome in the summary, in comments and as a commit status. If GitHub does not take one of them, the others stay.
  * @returns addresses of the comments
@@ -84902,20 +85362,37 @@ async function publishChain(api, name, request, report) {
     const urls = [];
     try {
         const asked = request.pullRequest?.number;
-        const numbers = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
-        if (numbers.size === 0)
-            for (const number of await pullRequestsWith(api, name, report.commit))
-                numbers.add(number);
-        for (const number of numbers)
-            urls.push(await upsertComment(api, name, number, markerOf(report.id), renderComment(report)));
+        const holding = await holdingPullRequests(api, name, report.commit);
+        const named = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
+        const body = renderComment(report);
+        for (const number of named.size > 0 ? named : new Set(holding)) {
+            // Anybody who can write the record can name any pull request in it. One that launched the chain and lost the commit since
+            // has our comment already.
+            const isOurs = number === asked || holding.includes(number);
+            const url = await (isOurs ? upsertComment : editComment)(api, name, number, markerOf(report.id), body);
+            if (url === undefined)
+                log.warning(`the record of ${report.id} names pull request #${number}, which does not contain commit ${shortId(report.commit)}; no comment there`);
+            else
+                urls.push(url);
+        }
         for (const url of urls)
-            info(`comment: ${url}`);
+            log.info(`comment: ${url}`);
     }
     catch (error) {
-        warning(`${messageOf(error)}. The report is in the summary of this run.`);
+        log.warning(`${messageOf(error)}. The report is in the summary of this run.`);
     }
     await publishCommitStatus(api, name, report, urls[0]);
     return urls;
+}
+/** Numbers of the pull requests that contain a commit, as far as GitHub says. */
+async function holdingPullRequests(api, name, commit) {
+    try {
+        return await pullRequestsWith(api, name, commit);
+    }
+    catch (error) {
+        log.warning(messageOf(error));
+        return [];
+    }
 }
 async function publishAudit(api, name, request, report) {
     await summary.addRaw(`${renderAudit(report)}\n\n`).write();
@@ -84926,7 +85403,7 @@ async function publishAudit(api, name, request, report) {
         return [await upsertComment(api, name, request.pullRequest.number, AUDIT_MARKER, body)];
     }
     catch (error) {
-        warning(`${messageOf(error)}. The audit is in the summary of this run.`);
+        log.warning(`${messageOf(error)}. The audit is in the summary of this run.`);
         return [];
     }
 }
@@ -84949,14 +85426,14 @@ async function publishCommitStatus(api, name, report, comment) {
     const [, added = ''] = report.id.split(`-${shortId(report.commit)}`);
     try {
         await setCommitStatus(api, name, report.commit, {
-            context: `slurm-chain/${report.name}${added}`,
+            context: visible(`slurm-chain/${report.name}${added}`),
             state: report.command === 'cancel' && report.jobs.length > 0 ? 'pending' : COMMIT_STATES[report.state],
-            description: statusDescription(report),
+            description: visible(statusDescription(report)),
             url: report.wandb?.group ?? comment ?? report.launcher.runUrl,
         });
     }
     catch (error) {
-        info(`no commit status: ${messageOf(error)}`);
+        log.info(`no commit status: ${messageOf(error)}`);
     }
 }
 /**
@@ -84980,7 +85457,7 @@ async function answerRequest(api, name, request, problems) {
         }
     }
     catch (error) {
-        warning(messageOf(error));
+        log.warning(messageOf(error));
     }
 }
 /** Answers a command that does not exist with the list of commands. */
@@ -84990,7 +85467,7 @@ async function answerUnknown(api, name, number, comment, message) {
         await upsertComment(api, name, number, HELP_MARKER, renderHelp(message, COMMENT_FORMS));
     }
     catch (error) {
-        warning(messageOf(error));
+        log.warning(messageOf(error));
     }
 }
 /** Sets the outputs of action.yml: one line per experiment, and all facts as JSON in `report`. */
@@ -85015,31 +85492,2314 @@ function latest(reports) {
 }
 /** Marks the workflow step as failed, with an annotation if the problem has a place in a file. */
 function fail(error) {
+    process.exitCode = 1;
     if (!(error instanceof Problem)) {
-        setFailed(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
+        log.error(`unexpected: ${messageOf(error)}. This is a fault of slurm-chain. With ACTIONS_STEP_DEBUG the stack is in the log`);
         if (error instanceof Error && error.stack)
-            core_debug(error.stack);
+            log.debug(error.stack);
         return;
     }
     const { place } = error;
-    process.exitCode = 1;
-    core_error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
+    log.error(error.message, place ? { file: place.file, startLine: place.line, startColumn: place.column } : {});
 }
 
 ;// CONCATENATED MODULE: ./lib/base/redact.js
+// Removing secrets from what people see. Programs print a secret in many spellings, so this looks for all of the common ones.
+// Of shorter secrets and lines too little would be left to read.
+const SHORTEST = 4;
+// Where quotes and white space do not count, short texts occur by chance.
+const SHORTEST_COMPACT = 8;
 /**
- * Text without the secrets in it. Values of fewer than four characters stay: removing those would leave nothing to read.
+ * Text without the secrets in it: as they are; quoted for a shell, for JSON or for Python; URL-encoded; in base64, also in the
+ * middle of something longer; in hexadecimal. Colour codes, line ends, white space, quotes and backslashes inside do not hide a
+ * secret of eight characters or more. A piece of one at the start or the end of the text is removed, too. Each line of a secret
+ * counts as one. Values of fewer than four characters stay.
  */
 function redact(text, secrets) {
-    return secrets
-        .flatMap((secret) => secret.split(/\r?\n/))
-        .map((secret) => secret.trim())
-        .filter((secret) => secret.length >= 4)
-        .sort((a, b) => b.length - a.length) // one may be a part of another
-        .reduce((shown, secret) => shown.replaceAll(secret, '***'), text);
+    const { exact, compact } = needlesOf(secrets);
+    const spans = [...found(withoutColours(text), exact), ...foundCompact(compacted(text), compact)].sort((a, b) => a.from - b.from);
+    let shown = '';
+    let done = 0;
+    let end = -1; // of the spans so far; one may be a part of another
+    for (const { from, to } of spans) {
+        if (to <= end)
+            continue;
+        if (from >= end)
+            shown += `${text.slice(done, from)}***`;
+        end = to;
+        done = to;
+    }
+    return shown + text.slice(done);
+}
+/** How many bytes before the shown part of a text have to be read, so that every secret in the shown part is there as a whole. */
+function lookBack(secrets) {
+    // The longest spelling is octal, with four characters for a byte.
+    return secrets.reduce((most, secret) => Math.max(most, 4 * Buffer.byteLength(secret)), 0) + 1000;
+}
+/** The spellings of one line, each once. Those of 10-40 KB take a few milliseconds. */
+function spellingsOf(secret) {
+    const bytes = Buffer.from(secret);
+    return [
+        ...new Set([
+            secret,
+            secret.replaceAll("'", `'\\''`), // src/base/shell-quote.ts, and `set -x` of bash
+            secret.replace(/[^A-Za-z0-9_@%+=:,./\u0080-\uffff-]/g, '\\$&'), // `printf %q`
+            ...[JSON.stringify(secret).slice(1, -1), secret.replaceAll('\\', '\\\\').replaceAll("'", "\\'")].flatMap((one) => [
+                one, // JSON, and Python's repr
+                one.replaceAll('/', '\\/'),
+                one.replace(/[^\0-\x7f]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`),
+                perByte(one, (byte) => `\\${byte.toString(8)}`), // $'…' of bash where the locale has no such letters
+                perByte(one, (byte) => `\\x${byte.toString(16)}`), // Python's repr of bytes
+            ]),
+            ...urlSpellings(bytes),
+            ...base64Spellings(bytes),
+            bytes.toString('hex'),
+            bytes.toString('hex').toUpperCase(),
+        ]),
+    ];
+}
+function perByte(text, spell) {
+    return text.replace(/[^\0-\x7f]+/g, (letters) => [...Buffer.from(letters)].map(spell).join(''));
+}
+/** What encoders leave as it is differs (RFC 3986, section 2.3; JavaScript's encodeURIComponent and encodeURI; Python's quote). */
+function urlSpellings(bytes) {
+    const kept = [/[\w.~-]/, /[\w.~/-]/, /[\w.~!'()*-]/, /[\w.~!'()*;,/?:@&=+$#-]/, /[\w.*-]/];
+    return kept.flatMap((keep) => {
+        const spell = (space, hex) => [...bytes]
+            .map((byte) => {
+            const letter = String.fromCharCode(byte);
+            if (keep.test(letter))
+                return letter;
+            return letter === ' ' ? space : `%${hex(byte.toString(16).padStart(2, '0'))}`;
+        })
+            .join('');
+        const cases = [(digits) => digits.toUpperCase(), (digits) => digits];
+        return cases.flatMap((hex) => [spell('%20', hex), spell('+', hex)]);
+    });
+}
+/** The letters that depend on the secret alone, when zero, one or two bytes stand before it in a group of three. */
+function base64Spellings(bytes) {
+    return [0, 1, 2].flatMap((before) => {
+        const all = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
+        const letters = all.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
+        return [letters, letters.replaceAll('+', '-').replaceAll('/', '_')];
+    });
+}
+function needlesOf(secrets) {
+    const parts = new Set(secrets
+        .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
+        .flatMap((part) => (part.trim().length >= SHORTEST ? [part.trim()] : [])));
+    const exact = new Set([...parts].flatMap(spellingsOf).filter((one) => one.length >= SHORTEST));
+    const compact = new Set([...exact].map((one) => compacted(one).text).filter((one) => one.length >= SHORTEST_COMPACT));
+    return { exact: [...exact], compact: [...compact] };
+}
+// ECMA-48: control sequences, operating system commands, and other escapes.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
+const COLOURS = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+// White space, control characters, marks that have no width, quotes and backslashes.
+const IGNORED = /[\s\p{Cc}\p{Cf}'"\\]/u;
+function lettersOf(text, isKept) {
+    const places = new Uint32Array(text.length);
+    let kept = '';
+    const take = (from, to) => {
+        for (let at = from; at < to; at += 1) {
+            const letter = text[at] ?? '';
+            if (!isKept(letter))
+                continue;
+            places[kept.length] = at;
+            kept += letter;
+        }
+    };
+    let done = 0;
+    for (const code of text.matchAll(COLOURS)) {
+        take(done, code.index);
+        done = code.index + code[0].length;
+    }
+    take(done, text.length);
+    return { text: kept, places };
+}
+function withoutColours(text) {
+    return lettersOf(text, () => true);
+}
+function compacted(text) {
+    return lettersOf(text, (letter) => !IGNORED.test(letter));
+}
+function spanOf({ places }, from, length) {
+    return { from: places[from] ?? 0, to: (places[from + length - 1] ?? 0) + 1 };
+}
+function found(letters, needles) {
+    const spans = [];
+    for (const needle of needles) {
+        for (let at = letters.text.indexOf(needle); at >= 0; at = letters.text.indexOf(needle, at + needle.length)) {
+            spans.push(spanOf(letters, at, needle.length));
+        }
+    }
+    return spans;
+}
+function foundCompact(letters, needles) {
+    const spans = found(letters, needles);
+    const { text } = letters;
+    for (const needle of needles) {
+        const atStart = overlap(needle, text);
+        if (atStart >= SHORTEST_COMPACT)
+            spans.push(spanOf(letters, 0, atStart));
+        const atEnd = overlap(text, needle);
+        if (atEnd >= SHORTEST_COMPACT)
+            spans.push(spanOf(letters, text.length - atEnd, atEnd));
+    }
+    return spans;
+}
+/** The length of the longest end of `a` that is a start of `b` (the failure function of Knuth, Morris and Pratt). */
+function overlap(a, b) {
+    const start = b.slice(0, a.length);
+    const end = a.slice(-b.length);
+    const fails = new Uint32Array(start.length);
+    const next = (length, letter) => {
+        let matched = length;
+        while (matched > 0 && (matched === start.length || start[matched] !== letter))
+            matched = fails[matched - 1] ?? 0;
+        return start[matched] === letter ? matched + 1 : matched;
+    };
+    for (let at = 1; at < start.length; at += 1)
+        fails[at] = next(fails[at - 1] ?? 0, start[at]);
+    let matched = 0;
+    for (const letter of end.split(''))
+        matched = next(matched, letter);
+    return matched;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/glob.js
+/**
+ * Does a pattern of OpenSSH hold for all of the text? `*` stands for any letters and `?` for one (ssh_config(5), PATTERNS). When
+ * a part does not fit, only the last `*` takes one letter more, so the time is at most the product of both lengths.
+ */
+function globMatches(pattern, text) {
+    let at = 0;
+    let inPattern = 0;
+    let star = -1;
+    let afterStar = 0;
+    while (at < text.length) {
+        if (pattern[inPattern] === '*') {
+            star = inPattern;
+            afterStar = at;
+            inPattern += 1;
+        }
+        else if (inPattern < pattern.length && (pattern[inPattern] === '?' || pattern[inPattern] === text[at])) {
+            inPattern += 1;
+            at += 1;
+        }
+        else if (star >= 0) {
+            afterStar += 1;
+            at = afterStar;
+            inPattern = star + 1;
+        }
+        else
+            return false;
+    }
+    while (pattern[inPattern] === '*')
+        inPattern += 1;
+    return inPattern === pattern.length;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
+
+
+
+/**
+ * Reads the text of a known_hosts file: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. OpenSSH skips lines that it cannot read. Here
+ * they are errors, because a line that does not count is a mistake that nobody notices.
+ * @param source where the text stands, for messages
+ * @throws Problem that names the first line that is not one of known_hosts
+ */
+function parseKnownHosts(text, source) {
+    const entries = text.split(/\r\n?|\n/).flatMap((line, index) => {
+        const trimmed = line.trim();
+        if (trimmed === '' || trimmed.startsWith('#'))
+            return [];
+        const entry = entryOf(trimmed);
+        if (typeof entry === 'string')
+            throw new Problem(`line ${index + 1} of ${source} ${entry}`);
+        return [entry];
+    });
+    return { text, entries, source };
+}
+/** One line, or what is wrong with it. */
+function entryOf(line) {
+    const fields = line.split(/\s+/);
+    const marker = fields[0]?.startsWith('@') ? fields.shift() : undefined;
+    if (marker !== undefined && marker !== '@cert-authority' && marker !== '@revoked') {
+        return `starts with ${marker}. Only @cert-authority and @revoked may stand there`;
+    }
+    const [names = '', type = '', key = ''] = fields;
+    if (isKeyType(names))
+        return 'starts with a key. Put the name of the host in front of it, as ssh-keyscan does';
+    if (/^\d+$/.test(type))
+        return 'holds a key of SSH version 1, which no server uses any more. Remove the line';
+    if (!isKeyType(type) || key === '')
+        return 'is not a host key. Such a line has a host name, a key type and a key, as ssh-keyscan prints them';
+    const raw = Buffer.from(key, 'base64');
+    if (raw.toString('base64') !== key || typeOf(raw) !== type)
+        return `holds a damaged key: it is no ${type} key. Copy the line again`;
+    if (names.startsWith('|') && hashedName(names) === undefined)
+        return 'has a damaged hashed name. Copy the line again';
+    return { marker, names, type, key };
+}
+function isKeyType(text) {
+    return /^(?:ssh-|ecdsa-|sk-)[a-z0-9@.-]+$/.test(text);
+}
+/** The type that a key in the wire format names (RFC 4253, section 6.6). */
+function typeOf(key) {
+    return key.length < 4 ? '' : key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
+}
+function hashedName(names) {
+    const [, salt, hash] = /^\|1\|([A-Za-z0-9+/]+=*)\|([A-Za-z0-9+/]+=*)$/.exec(names) ?? [];
+    if (salt === undefined || hash === undefined)
+        return undefined;
+    return { salt: Buffer.from(salt, 'base64'), hash: Buffer.from(hash, 'base64') };
+}
+/** The name under which OpenSSH looks for a host: lower case, `[host]:port` for another port than 22. */
+function nameOf(host, port) {
+    const name = host.toLowerCase();
+    return port === 22 ? name : `[${name}]:${port}`;
+}
+function matches({ names }, name) {
+    const hashed = hashedName(names);
+    if (hashed !== undefined)
+        return (0,external_node_crypto_.createHmac)('sha1', hashed.salt).update(name).digest().equals(hashed.hash);
+    const patterns = names.toLowerCase().split(',');
+    const holds = (pattern) => globMatches(pattern, name);
+    return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
+}
+function entriesFor(known, name) {
+    return known.entries.filter((entry) => matches(entry, name));
+}
+/** The key types that are known for a host, so that the handshake asks for one of them. */
+function knownKeyTypes(known, host, port) {
+    const entries = [...entriesFor(known, nameOf(host, port)), ...entriesFor(known, nameOf(host, 22))];
+    return [...new Set(entries.flatMap(({ marker, type }) => (marker === undefined ? [type] : [])))];
+}
+/**
+ * Is this the host's key? Every key on every matching line counts, because one name may stand for several login nodes. If
+ * nothing is known of `[host]:port`, the entries for the host alone count, as in OpenSSH (sshconnect.c, check_host_key).
+ * @param key in the wire format (RFC 4253, section 6.6)
+ */
+function checkHostKey(known, host, port, key) {
+    const encoded = key.toString('base64');
+    const type = typeOf(key);
+    const about = { type, fingerprint: fingerprintOf(key), line: `${nameOf(host, port)} ${type} ${encoded}` };
+    const [here, anyPort] = [entriesFor(known, nameOf(host, port)), entriesFor(known, nameOf(host, 22))];
+    const isPlain = ({ marker }) => marker === undefined;
+    if ([...here, ...anyPort].some((entry) => entry.marker === '@revoked' && entry.key === encoded))
+        return { kind: 'revoked', ...about };
+    for (const entries of [here.filter(isPlain), anyPort.filter(isPlain)]) {
+        if (entries.some((entry) => entry.key === encoded))
+            return { kind: 'known' };
+        if (entries.some((entry) => entry.type === type))
+            return { kind: 'changed', ...about };
+    }
+    const isAuthority = ({ marker }) => marker === '@cert-authority';
+    const onlyAuthority = !here.some(isPlain) && [...here, ...anyPort].some(isAuthority);
+    return { kind: onlyAuthority ? 'authority-only' : 'unknown', ...about };
+}
+/** The fingerprint of a key, as ssh-keygen -l prints it. */
+function fingerprintOf(key) {
+    return `SHA256:${(0,external_node_crypto_.createHash)('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+}
+
+;// CONCATENATED MODULE: external "node:os"
+const external_node_os_namespaceObject = require("node:os");
+;// CONCATENATED MODULE: ./lib/cluster/transport/local.js
+
+
+
+/**
+ * No SSH at all: the runner stands on the login node. Commands run in the account's login shell, in an environment as sshd gives
+ * it, so that nothing of the runner's own (inputs, tokens) reaches the jobs.
+ * @returns a function that opens the "connection"
+ * @throws Problem if the runner is not the account that the cluster's entry names
+ */
+function localLogin({ name, login }) {
+    const { username, homedir, shell } = (0,external_node_os_namespaceObject.userInfo)();
+    const account = { username, home: homedir, shell: shell || '/bin/sh' };
+    if (account.username !== login.user) {
+        throw new Problem(`transport: local runs as the account of the runner, ${account.username}, but clusters.${name}.user is ${login.user}. Run the self-hosted runner as ${login.user}, or correct the entry`);
+    }
+    return async () => {
+        const stop = new AbortController();
+        return {
+            name: `${login.user}@${login.host}`,
+            execute: (command, options) => execute(account, command, options, stop.signal),
+            close: () => stop.abort(),
+        };
+    };
+}
+function execute({ username, home, shell }, command, options, stop) {
+    return new Promise((resolve) => {
+        const child = (0,external_node_child_process_namespaceObject.spawn)(shell, ['-c', command], {
+            cwd: home,
+            env: {
+                HOME: home,
+                USER: username,
+                LOGNAME: username,
+                SHELL: shell,
+                PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
+            },
+            detached: true, // a process group of its own, so that all of it can be ended
+            stdio: ['pipe', 'pipe', 'pipe'],
+        });
+        let ended = false;
+        const finish = (exit) => {
+            if (ended)
+                return;
+            ended = true;
+            clearTimeout(late);
+            stop.removeEventListener('abort', onStop);
+            resolve(exit);
+        };
+        const abandon = (reason) => {
+            finish({ lost: reason });
+            // First the processes, then their stdin: half an input must not look like a whole one.
+            if (child.pid !== undefined && child.exitCode === null)
+                killGroup(child.pid);
+            for (const stream of [child.stdin, child.stdout, child.stderr])
+                stream.destroy();
+        };
+        const onStop = () => abandon('the connection was closed');
+        const late = setTimeout(() => abandon(`no end within ${options.deadlineSeconds} s`), options.deadlineSeconds * 1000);
+        stop.addEventListener('abort', onStop);
+        child.on('error', (error) => finish({ lost: `the login shell ${shell} could not be started: ${error.message}` }));
+        child.stdout.on('data', options.onStdout);
+        child.stderr.on('data', options.onStderr);
+        child.stdin.on('error', () => { }); // the command need not read all of its input
+        child.on('close', (code, signal) => finish(code === null ? { lost: `the command was ended by ${signal}` } : { code }));
+        options.input.on('error', (reason) => abandon(messageOf(reason)));
+        options.input.pipe(child.stdin);
+        if (stop.aborted)
+            onStop();
+    });
+}
+function killGroup(leader) {
+    try {
+        process.kill(-leader, 'SIGKILL');
+    }
+    catch {
+        // It has just ended by itself.
+    }
+}
+
+;// CONCATENATED MODULE: external "node:fs"
+const external_node_fs_namespaceObject = require("node:fs");
+;// CONCATENATED MODULE: ./lib/cluster/ssh-bytes.js
+/** Reads numbers and strings of the SSH protocol (RFC 4251, section 5). Throws RangeError at the end of the bytes. */
+class Reader {
+    #bytes;
+    #at = 0;
+    constructor(bytes) {
+        this.#bytes = bytes;
+    }
+    take(length) {
+        if (this.#at + length > this.#bytes.length)
+            throw new RangeError('its end is missing');
+        this.#at += length;
+        return this.#bytes.subarray(this.#at - length, this.#at);
+    }
+    number() {
+        return this.take(4).readUInt32BE(0);
+    }
+    string() {
+        return this.take(this.number());
+    }
+}
+/** Bytes with their length in front. */
+function stringOf(bytes) {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(bytes.length);
+    return Buffer.concat([length, bytes]);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/certificate.js
+
+
+
+/** How many fields the public key of each kind has behind the nonce (PROTOCOL.certkeys). */
+const KEY_FIELDS = {
+    'ssh-rsa': 2,
+    'ssh-ed25519': 1,
+    'ecdsa-sha2-nistp256': 2,
+    'ecdsa-sha2-nistp384': 2,
+    'ecdsa-sha2-nistp521': 2,
+    'sk-ssh-ed25519@openssh.com': 2,
+    'sk-ecdsa-sha2-nistp256@openssh.com': 3,
+};
+/**
+ * Checks the input ssh-certificate: user certificates of the private keys that are valid now. The server checks the rest.
+ * @param text as in NAME-cert.pub, one certificate a line
+ * @param keys fingerprints of the private keys; none if an agent or a token holds them
+ * @param now in milliseconds
+ * @returns the certificates, one a line
+ * @throws Problem for a text that holds no certificate, and for one that cannot help to log in
+ */
+function checkCertificates(text, keys, now) {
+    const lines = text
+        .split(/[\r\n]+/)
+        .map((line) => line.trim())
+        .filter((line) => line !== '' && !line.startsWith('#'));
+    for (const line of lines) {
+        const certificate = certificate_parse(line);
+        if (certificate === undefined) {
+            throw new Problem('the input ssh-certificate is not a certificate. Give the content of the file NAME-cert.pub, which starts like ssh-ed25519-cert-v01@openssh.com AAAA');
+        }
+        if (!certificate.isForUsers)
+            throw new Problem('the input ssh-certificate is the certificate of a host. Give one for a user');
+        const [from, until] = [certificate.validAfter, certificate.validBefore].map((seconds) => Number(seconds) * 1000);
+        if (until !== undefined && now >= until) {
+            throw new Problem(`the input ssh-certificate expired at ${when(until)}. Ask your site for a new one and store it before you launch`);
+        }
+        if (from !== undefined && now < from) {
+            throw new Problem(`the input ssh-certificate is valid from ${when(from)} on, which is in the future. Check the clock of the runner`);
+        }
+        if (keys.length > 0 && !keys.includes(certificate.fingerprint)) {
+            throw new Problem(`the input ssh-certificate belongs to the key ${certificate.fingerprint}, and ssh-key holds ${keys.join(', ')}. Give the certificate and the key of one pair`);
+        }
+    }
+    return lines;
+}
+function when(milliseconds) {
+    // Certificates that never expire have the highest number there is, which no Date can hold.
+    return new Date(Math.min(milliseconds, 8.64e15)).toISOString();
+}
+function certificate_parse(line) {
+    const [, keyType = '', encoded = ''] = /^(\S+)-cert-v01@openssh\.com\s+([A-Za-z0-9+/=]+)/.exec(line) ?? [];
+    const plainType = KEY_FIELDS[keyType] === undefined ? `${keyType}@openssh.com` : keyType;
+    const fields = KEY_FIELDS[plainType];
+    if (fields === undefined)
+        return undefined;
+    try {
+        const reader = new Reader(Buffer.from(encoded, 'base64'));
+        if (!reader.string().toString('latin1').includes('-cert-v01@openssh.com'))
+            return undefined;
+        reader.string(); // nonce
+        const key = Array.from({ length: fields }, () => stringOf(reader.string()));
+        reader.take(8); // serial number
+        const kind = reader.number();
+        reader.string(); // key id
+        reader.string(); // principals
+        return {
+            fingerprint: fingerprintOf(Buffer.concat([stringOf(Buffer.from(plainType)), ...key])),
+            isForUsers: kind === 1,
+            validAfter: reader.take(8).readBigUInt64BE(),
+            validBefore: reader.take(8).readBigUInt64BE(),
+        };
+    }
+    catch {
+        return undefined;
+    }
+}
+
+// EXTERNAL MODULE: ./node_modules/bcrypt-pbkdf/index.js
+var bcrypt_pbkdf = __nccwpck_require__(686);
+;// CONCATENATED MODULE: ./lib/cluster/keys.js
+
+
+
+
+
+/**
+ * Reads the input ssh-key: one private key or several, one after the other, in any format that OpenSSH has ever written, or in
+ * PKCS#8. Line ends that a secret has lost or gained do not matter.
+ * @param passphrase for those that are encrypted
+ * @returns the keys in their order, at least one
+ * @throws Problem with one message per cause; none of them shows a part of a key
+ */
+function parsePrivateKeys(text, passphrase) {
+    const blocks = [...text.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----([\s\S]*?)-----END \1-----/g)].flatMap(([, label = '', body = '']) => 
+    // Others may stand around it: openssl writes EC PARAMETERS in front of a key.
+    label.endsWith('PRIVATE KEY') ? [{ label, body }] : []);
+    if (blocks.length === 0)
+        throw notAKey(text.trim());
+    return blocks.map(({ label, body }, index) => {
+        const which = blocks.length === 1 ? 'the ssh-key' : `key ${index + 1} of the ssh-key`;
+        return label === 'OPENSSH PRIVATE KEY' ? fromOpenssh(body, passphrase, which) : fromPem(label, body, passphrase, which);
+    });
+}
+function notAKey(text) {
+    if (/^PuTTY-User-Key-File/.test(text)) {
+        return new Problem("the ssh-key is in PuTTY's format. Export it as an OpenSSH key: puttygen key.ppk -O private-openssh -o key");
+    }
+    if (/^\S+-cert-v01@openssh\.com AAAA/.test(text)) {
+        return new Problem('the ssh-key is a certificate. Give the private key in ssh-key, and the certificate in ssh-certificate');
+    }
+    if (/^(ssh-|ecdsa-|sk-)\S+ AAAA/.test(text))
+        return new Problem('the ssh-key is a public key. Give the private key, the file without .pub');
+    if (/^-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(text)) {
+        return new Problem("the ssh-key has no line '-----END … PRIVATE KEY-----', so its end is missing. Give the whole private key file");
+    }
+    return new Problem("the ssh-key does not start with '-----BEGIN … PRIVATE KEY-----'. Give the whole private key file");
+}
+function noPassphrase(which) {
+    return new Problem(`${which} is encrypted and there is no ssh-passphrase. Set the input ssh-passphrase`);
+}
+function wrongPassphrase(which) {
+    return new Problem(`the ssh-passphrase does not decrypt ${which}. Check the input ssh-passphrase`);
+}
+function unreadable(which, why) {
+    return new Problem(`${which} cannot be read (${why}). Store the file itself as the secret, not a copy from a screen`);
+}
+/** The bytes of a text in base64, whose line ends may be gone, doubled, or written as \n. */
+function bytesOf(body) {
+    return Buffer.from(body.replace(/\\n|\s/g, ''), 'base64');
+}
+const MAGIC = 'openssh-key-v1\0';
+/** The ciphers that ssh-keygen -Z takes (cipher.c). */
+const CIPHERS = {
+    ...Object.fromEntries([128, 192, 256].flatMap((bits) => ['cbc', 'ctr'].map((mode) => [`aes${bits}-${mode}`, { name: `aes-${bits}-${mode}`, sizes: [bits / 8, 16, 0] }]))),
+    'aes128-gcm@openssh.com': { name: 'aes-128-gcm', sizes: [16, 12, 16] },
+    'aes256-gcm@openssh.com': { name: 'aes-256-gcm', sizes: [32, 12, 16] },
+    '3des-cbc': { name: 'des-ede3-cbc', sizes: [24, 8, 0] },
+    'chacha20-poly1305@openssh.com': { name: 'chacha20', sizes: [64, 0, 16] },
+};
+/** OpenSSH's own format (PROTOCOL.key): in it, a secret part with the key, which may be encrypted. */
+function fromOpenssh(body, passphrase, which) {
+    const reader = new Reader(bytesOf(body));
+    try {
+        if (reader.take(MAGIC.length).toString('latin1') !== MAGIC)
+            throw new RangeError('it does not begin like one');
+        const cipherName = reader.string().toString('latin1');
+        const kdf = reader.string().toString('latin1');
+        const options = reader.string();
+        reader.number(); // how many keys; OpenSSH writes one
+        const publicKey = reader.string();
+        const encrypted = reader.string();
+        if (cipherName === 'none')
+            return keyOf(publicKey, encrypted);
+        const cipher = CIPHERS[cipherName];
+        if (cipher === undefined || kdf !== 'bcrypt')
+            throw new RangeError(`its cipher ${cipherName} is not known`);
+        if (passphrase === '')
+            throw noPassphrase(which);
+        const secret = decrypt(cipher, options, encrypted, reader, passphrase);
+        // The secret part starts with the same random number twice.
+        if (secret === undefined || !secret.subarray(0, 4).equals(secret.subarray(4, 8)))
+            throw wrongPassphrase(which);
+        return keyOf(publicKey, secret);
+    }
+    catch (error) {
+        throw error instanceof Problem ? error : unreadable(which, messageOf(error));
+    }
+}
+/** @returns undefined if the authentication tag is not that of the bytes */
+function decrypt(cipher, options, encrypted, rest, passphrase) {
+    const kdf = new Reader(options);
+    const [salt, rounds] = [kdf.string(), kdf.number()];
+    const [keySize, startSize, tagSize] = cipher.sizes;
+    const derived = Buffer.alloc(keySize + startSize);
+    const password = Buffer.from(passphrase);
+    if (bcrypt_pbkdf.pbkdf(password, password.length, salt, salt.length, derived, derived.length, rounds) !== 0)
+        return undefined;
+    const key = derived.subarray(0, keySize);
+    const tag = rest.take(tagSize);
+    if (cipher.name === 'chacha20') {
+        // The first half of the key encrypts the data, from block 1 on (PROTOCOL.chacha20poly1305).
+        return (0,external_node_crypto_.createDecipheriv)('chacha20', key.subarray(0, 32), Buffer.from([1, ...Array(15).fill(0)])).update(encrypted);
+    }
+    const decipher = (0,external_node_crypto_.createDecipheriv)(cipher.name, key, derived.subarray(keySize));
+    decipher.setAutoPadding(false);
+    if (tagSize > 0 && 'setAuthTag' in decipher)
+        decipher.setAuthTag(tag);
+    try {
+        return Buffer.concat([decipher.update(encrypted), decipher.final()]);
+    }
+    catch {
+        return undefined;
+    }
+}
+/** What openssl and older OpenSSH write: PKCS#1, SEC1, PKCS#8, each with or without encryption. */
+function fromPem(label, body, passphrase, which) {
+    const lines = /Proc-Type:/.test(body)
+        ? `${body
+            .replace(/\r\n?/g, '\n')
+            .replace(/^[ \t]+/gm, '')
+            .trim()}\n`
+        : bytesOf(body)
+            .toString('base64')
+            .replace(/.{1,64}/g, '$&\n');
+    const pem = `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
+    if (passphrase === '' && /ENCRYPTED/.test(pem))
+        throw noPassphrase(which);
+    let key;
+    try {
+        key = (0,external_node_crypto_.createPrivateKey)({ key: pem, passphrase });
+    }
+    catch (error) {
+        throw /ENCRYPTED/.test(pem) ? wrongPassphrase(which) : unreadable(which, messageOf(error));
+    }
+    const kind = key.asymmetricKeyType;
+    if (kind !== 'rsa' && kind !== 'ec' && kind !== 'ed25519') {
+        throw new Problem(`${which} is of the kind ${kind}, which SSH servers do not take. Make a new one: ssh-keygen -t ed25519`);
+    }
+    const parts = partsOf(key.export({ format: 'jwk' }));
+    if (parts === undefined)
+        throw unreadable(which, 'its curve is not one that SSH has');
+    const secret = Buffer.concat([Buffer.alloc(8), ...parts.secret.map(stringOf), stringOf(Buffer.alloc(0))]);
+    const padding = Buffer.from(Array.from({ length: (8 - (secret.length % 8)) % 8 }, (_, index) => index + 1));
+    return keyOf(Buffer.concat(parts.public.map(stringOf)), Buffer.concat([secret, padding]));
+}
+/** The fields of a key in the order of sshkey.c, sshkey_serialize_private; undefined for a curve that SSH does not have. */
+function partsOf(jwk) {
+    const bytes = (field) => Buffer.from(String(jwk[field]), 'base64url');
+    const whole = (field) => positive(bytes(field));
+    if (jwk.kty === 'RSA') {
+        const type = Buffer.from('ssh-rsa');
+        return {
+            public: [type, whole('e'), whole('n')],
+            secret: [type, whole('n'), whole('e'), whole('d'), whole('qi'), whole('p'), whole('q')],
+        };
+    }
+    if (jwk.kty === 'EC') {
+        const curve = { 'P-256': 'nistp256', 'P-384': 'nistp384', 'P-521': 'nistp521' }[String(jwk.crv)];
+        if (curve === undefined)
+            return undefined;
+        const publicParts = [Buffer.from(`ecdsa-sha2-${curve}`), Buffer.from(curve), Buffer.concat([Buffer.from([4]), bytes('x'), bytes('y')])];
+        return { public: publicParts, secret: [...publicParts, whole('d')] };
+    }
+    const publicParts = [Buffer.from('ssh-ed25519'), bytes('x')];
+    return { public: publicParts, secret: [...publicParts, Buffer.concat([bytes('d'), bytes('x')])] };
+}
+/** A whole number as SSH writes it: no leading zeros, but one where it would otherwise count as negative (RFC 4251, section 5). */
+function positive(bytes) {
+    const first = bytes.findIndex((byte) => byte !== 0);
+    const digits = bytes.subarray(Math.max(first, 0));
+    return (digits[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), digits]) : digits;
+}
+/** @param secret the part that holds the key, without encryption */
+function keyOf(publicKey, secret) {
+    const one = Buffer.from([0, 0, 0, 1]);
+    const none = stringOf(Buffer.from('none'));
+    const whole = Buffer.concat([Buffer.from(MAGIC), none, none, stringOf(Buffer.alloc(0)), one, stringOf(publicKey), stringOf(secret)]);
+    const lines = whole.toString('base64').replace(/.{1,70}/g, '$&\n');
+    return {
+        text: `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}-----END OPENSSH PRIVATE KEY-----\n`,
+        type: new Reader(publicKey).string().toString('latin1'),
+        fingerprint: fingerprintOf(publicKey),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/transport.js
+
+/** The login may succeed a little later: the host was busy, or the network was. Nothing has happened on the cluster. */
+class Unreachable extends Problem {
+}
+/** Seconds that a host has to answer until the login is complete. */
+const READY_SECONDS = 30;
+/** A connection counts as lost after four of these seconds without an answer. */
+const KEEPALIVE_SECONDS = 15;
+const KEEPALIVE_COUNT = 4;
+
+;// CONCATENATED MODULE: ./lib/cluster/diagnosis.js
+// Why a login failed, in words. Both SSH transports find out in their own way and say the same. `where` is user@host:port.
+
+
+function hostNotFound(where) {
+    return new Unreachable(`cannot reach ${where}: there is no host of this name. Check host and proxy_jump. A name that exists only inside the cluster's network needs proxy_jump or a self-hosted runner`);
+}
+function connectionRefused(where) {
+    return new Unreachable(`cannot reach ${where}: the connection was refused. No SSH server listens at this port. Check host and port`);
+}
+/** Not tried again: the network has sent every packet several times by then. */
+function noAnswer(where) {
+    return new Problem(`cannot reach ${where}: no answer within ${READY_SECONDS} s. A firewall may drop connections from the runner, or the host is only reachable through a VPN or proxy_jump. Ask the cluster's staff, or use a self-hosted runner`);
+}
+function notSsh(where, detail) {
+    return new Problem(`${where} does not speak SSH version 2 (${detail}). Check host and port`);
+}
+function cannotReach(where, detail) {
+    return new Unreachable(`cannot reach ${where}: ${detail}. Check the host name, whether the login node accepts connections from the runner (firewall, VPN, fail2ban), and whether it needs proxy_jump`);
+}
+function closedEarly(where) {
+    return new Unreachable(`${where} closed the connection before the login was complete. It may limit connections (MaxStartups, fail2ban), or block the runner's address. Wait some minutes, or ask the cluster's staff`);
+}
+/** @param detail which algorithms, as far as is known */
+function noCommonAlgorithm(where, detail) {
+    return new Problem(`${where} and this client have no algorithm in common (${detail}). The server is too old, or its settings are too strict. The input ssh-config can allow more: HostKeyAlgorithms, KexAlgorithms, Ciphers, MACs`);
+}
+/** @param keys fingerprints of what was offered */
+function keyRejected(where, keys, methods) {
+    const [user = ''] = where.split('@');
+    const what = keys.length === 0 ? 'the login' : `the key ${keys.join(', ')}`;
+    return new Problem(`${where} rejected ${what}. Add its public key to ~/.ssh/authorized_keys of ${user} on that host, or to the web form of the site. If the site signs keys, give the certificate in the input ssh-certificate. The server accepts: ${methods || 'nothing'}`);
+}
+function secondFactor(where, methods) {
+    return new Problem(`${where} accepted the key and asks for a second factor (${methods}). A workflow cannot give one. Ask the cluster's staff for an account that may log in with a key alone, or run a self-hosted runner on the login node with transport: local`);
+}
+/** @param where host:port. @param source where known_hosts stands */
+function hostKeyRefused(verdict, where, source) {
+    const offered = `It offered ${verdict.type} ${verdict.fingerprint}`;
+    const add = verdict.line === '' ? '' : `. If it matches, add this line to ${source}: ${verdict.line}`;
+    switch (verdict.kind) {
+        case 'unknown':
+            return new Problem(`the host key of ${where} is not in ${source}. ${offered}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff${add}`);
+        case 'changed':
+            return new Problem(`the host key of ${where} is NOT the one in ${source}. Somebody may be intercepting the connection, or the host has a new key. ${offered}. Ask the cluster's staff whether that is its new key before you replace the old one`);
+        case 'revoked':
+            return new Problem(`the host key of ${where} is marked @revoked in ${source}. ${offered}. Ask the cluster's staff for the new host key`);
+        case 'authority-only':
+            return new Problem(`${source} has only a @cert-authority for ${where}, and transport ssh2 cannot check host certificates. Use transport: openssh, or add the host key itself. ${offered}. Compare this fingerprint with the one in the cluster's documentation${add}`);
+        default:
+            throw verdict.kind;
+    }
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/transport/openssh-log.js
+
+
+
+/**
+ * Why ssh did not log in, from what it printed with LogLevel DEBUG1 and LC_ALL=C. The texts are those of sshconnect.c,
+ * sshconnect2.c, packet.c and misc.c, which have not changed for years.
+ * @param where user@host:port of the login node. With jump hosts, the host that ssh names counts
+ */
+function diagnose(log, where, fingerprints, known) {
+    const user = where.split('@')[0] ?? '';
+    const find = (pattern) => pattern.exec(log);
+    const at = (host = '', port = '') => (host === '' ? where : `${user}@${host}${port === '' ? '' : `:${port}`}`);
+    const unresolved = find(/Could not resolve hostname (\S+):/);
+    if (unresolved)
+        return hostNotFound(at(unresolved[1]));
+    const failed = find(/connect to host (\S+) port (\d+): (.*)/);
+    if (failed?.[3]?.includes('refused'))
+        return connectionRefused(at(failed[1], failed[2]));
+    if (failed?.[3]?.includes('timed out'))
+        return noAnswer(at(failed[1], failed[2]));
+    if (failed)
+        return cannotReach(at(failed[1], failed[2]), failed[3]?.trim() ?? '');
+    const [, forwarded] = find(/open failed: \S+ \S+: (.*)/) ?? [];
+    if (forwarded !== undefined) {
+        const reason = forwarded.trim();
+        return new Problem(`the jump host cannot reach the next host: ${reason}. Check the host name and port`);
+    }
+    const hostKey = [...log.matchAll(/Server host key: (\S+) (SHA256:\S+)/g)].at(-1);
+    const about = { type: hostKey?.[1] ?? 'a key', fingerprint: hostKey?.[2] ?? '', line: '' };
+    const [, changed] = find(/Host key for (\S+) has changed/) ?? [];
+    if (changed !== undefined)
+        return hostKeyRefused({ kind: 'changed', ...about }, changed, known.source);
+    if (find(/REVOKED HOST KEY DETECTED|marked as revoked/))
+        return hostKeyRefused({ kind: 'revoked', ...about }, hostOf(where), known.source);
+    const [, unknown] = find(/No \S+ host key is known for (\S+) and/) ?? [];
+    if (unknown !== undefined || find(/Host key verification failed/)) {
+        return hostKeyRefused({ kind: 'unknown', ...about }, unknown ?? hostOf(where), known.source);
+    }
+    const negotiation = find(/Unable to negotiate with (\S+) port (\d+): (no matching .*)/);
+    if (negotiation)
+        return noCommonAlgorithm(at(negotiation[1], negotiation[2]), negotiation[3]?.trim() ?? '');
+    const denied = find(/(?:(\S+)@(\S+): )?Permission denied \(([^)]*)\)/);
+    if (denied) {
+        const by = denied[1] === undefined ? where : `${denied[1]}@${denied[2]}`;
+        const methods = denied[3]?.replaceAll(',', ', ') ?? '';
+        return /with partial success/.test(log) ? secondFactor(by, methods) : keyRejected(by, fingerprints, methods);
+    }
+    if (find(/Too many authentication failures/))
+        return keyRejected(where, fingerprints, 'no more tries: give fewer keys in ssh-key');
+    const configuration = find(/^(\S*config: line \d+: .*|.*Bad configuration option: .*|.*terminating, \d+ bad configuration options.*)$/m);
+    if (configuration) {
+        return new Problem(`ssh on the runner does not take the input ssh-config: ${configuration[1]?.trim()}. Its line numbers count from the start of ssh's own file`);
+    }
+    const banner = find(/(banner line contains invalid characters|Bad remote protocol version identification.*|Protocol major versions differ.*)/);
+    if (banner)
+        return notSsh(where, banner[1]?.trim() ?? '');
+    if (find(/timed out/))
+        return noAnswer(where);
+    if (find(/Connection (?:closed|reset) by|kex_exchange_identification|Connection to \S+ closed/))
+        return closedEarly(where);
+    const last = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
+    return cannotReach(where, last.at(-1)?.trim() || 'ssh ended without a word');
+}
+/** host:port, from user@host:port. */
+function hostOf(where) {
+    const [, host = '', port = '22'] = /@(.*):(\d+)$/.exec(where) ?? [];
+    return nameOf(host, Number(port));
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/transport/openssh.js
+
+
+
+
+
+
+
+
+
+/**
+ * The runner's own ssh, which has certificates, GSSAPI, hardware keys and everything that ssh_config(5) knows. One ssh logs in
+ * and stays (ControlMaster). Each command is another ssh that goes through it.
+ * @returns a function that logs in
+ * @throws Problem for credentials that cannot be used; the returned function rejects with one message per cause
+ */
+function opensshLogin(cluster, credentials, known) {
+    const { login, jumps } = cluster;
+    const keys = credentials.privateKey.trim() === '' ? [] : parsePrivateKeys(credentials.privateKey, credentials.passphrase);
+    const fingerprints = keys.map(({ fingerprint }) => fingerprint);
+    const certificates = checkCertificates(credentials.certificate, fingerprints, Date.now());
+    const via = jumps.map(({ host, port, user }) => `${user ?? login.user}@${host.includes(':') ? `[${host}]` : host}${port === 22 ? '' : `:${port}`}`);
+    const target = [
+        ...(via.length > 0 ? ['-J', via.join(',')] : []),
+        // Port 22 is also what an entry without a port has; then the ssh config decides.
+        ...(login.port === 22 ? [] : ['-p', String(login.port)]),
+        ...['-l', login.user, '--', login.host],
+    ];
+    const where = `${login.user}@${login.host}:${login.port}`;
+    return () => connect({ target, where, hops: jumps.length + 1, keys, certificates, credentials, known });
+}
+/**
+ * The ssh_config for every host on the way. For each setting the first value counts, so the user's own text cannot switch off a
+ * check. Jump hosts get it too, because ssh hands its file on (ssh_config(5), ProxyJump).
+ */
+function configOf(directory, { keys, certificates, credentials }) {
+    const ours = [
+        'StrictHostKeyChecking yes',
+        `UserKnownHostsFile ${(0,external_node_path_namespaceObject.join)(directory, 'known_hosts')}`,
+        'GlobalKnownHostsFile none',
+        'KnownHostsCommand none',
+        'VerifyHostKeyDNS no',
+        'UpdateHostKeys no',
+        'NoHostAuthenticationForLocalhost no',
+        'BatchMode yes',
+        'ForwardAgent no',
+        'ForwardX11 no',
+        'PermitLocalCommand no',
+        'ControlPersist no',
+        'EscapeChar none',
+        'LogLevel DEBUG1',
+        `ConnectTimeout ${READY_SECONDS}`,
+        `ServerAliveInterval ${KEEPALIVE_SECONDS}`,
+        `ServerAliveCountMax ${KEEPALIVE_COUNT}`,
+        ...(keys.length > 0 ? ['IdentitiesOnly yes', 'IdentityAgent none'] : []),
+        ...keys.map((_, index) => `IdentityFile ${(0,external_node_path_namespaceObject.join)(directory, `key${index}`)}`),
+        ...certificates.map((_, index) => `CertificateFile ${(0,external_node_path_namespaceObject.join)(directory, `key${index}-cert.pub`)}`),
+    ];
+    return `${ours.join('\n')}\n\n${credentials.sshConfig}\n`;
+}
+async function connect(login) {
+    // In /tmp, because the path of a socket has at most about 100 letters. mkdtemp makes it mode 0700.
+    const directory = (0,external_node_fs_namespaceObject.mkdtempSync)((0,external_node_path_namespaceObject.join)((0,external_node_os_namespaceObject.tmpdir)(), 'slurm-chain-ssh-'));
+    const write = (name, text) => (0,external_node_fs_namespaceObject.writeFileSync)((0,external_node_path_namespaceObject.join)(directory, name), text, { mode: 0o600 });
+    const cleanUp = () => (0,external_node_fs_namespaceObject.rmSync)(directory, { recursive: true, force: true });
+    process.once('exit', cleanUp);
+    const master = new Master(directory);
+    try {
+        const knownHosts = login.known.text;
+        write('known_hosts', knownHosts.endsWith('\n') ? knownHosts : `${knownHosts}\n`);
+        write('config', configOf(directory, login));
+        for (const [index, { text }] of login.keys.entries())
+            write(`key${index}`, text);
+        for (const [index, line] of login.certificates.entries())
+            write(`key${index}-cert.pub`, `${line}\n`);
+        await master.start(login);
+        return {
+            name: login.where.replace(/:\d+$/, ''),
+            execute: (command, options) => openssh_execute(master, command, options),
+            close() {
+                master.stop();
+                process.removeListener('exit', cleanUp);
+                cleanUp();
+            },
+        };
+    }
+    catch (error) {
+        master.stop();
+        process.removeListener('exit', cleanUp);
+        cleanUp();
+        throw error;
+    }
+}
+const LOG_KEPT = 60_000;
+const LOOK_MILLISECONDS = 50;
+/** The ssh that is logged in. */
+class Master {
+    socket;
+    #directory;
+    #process;
+    #log = '';
+    /** Why it is gone; empty while it is there. */
+    lost = '';
+    constructor(directory) {
+        this.#directory = directory;
+        this.socket = (0,external_node_path_namespaceObject.join)(directory, 'socket');
+    }
+    /** Rejects with a Problem that says why the login failed. */
+    async start(login) {
+        const args = ['-F', (0,external_node_path_namespaceObject.join)(this.#directory, 'config'), '-M', '-S', this.socket, '-N', '-T', ...login.target];
+        const child = (0,external_node_child_process_namespaceObject.spawn)('ssh', args, { env: environment(login.credentials), stdio: ['ignore', 'ignore', 'pipe'] });
+        this.#process = child;
+        let failure;
+        child.on('error', (error) => {
+            failure = error;
+            this.lost ||= error.message;
+        });
+        // ssh waits when nobody reads this.
+        child.stderr.on('data', (chunk) => {
+            this.#log = (this.#log + chunk.toString()).slice(-LOG_KEPT);
+        });
+        child.on('close', () => {
+            this.lost ||= lastWords(this.#log) || 'the connection was closed';
+        });
+        const end = Date.now() + READY_SECONDS * (login.hops + 1) * 1000;
+        while (!(0,external_node_fs_namespaceObject.existsSync)(this.socket) && this.lost === '' && Date.now() < end) {
+            await new Promise((resolve) => setTimeout(resolve, LOOK_MILLISECONDS));
+        }
+        // From here on no file holds a key.
+        for (const [index] of login.keys.entries())
+            (0,external_node_fs_namespaceObject.rmSync)((0,external_node_path_namespaceObject.join)(this.#directory, `key${index}`));
+        if (failure !== undefined) {
+            throw new Problem(`transport openssh cannot start ssh on the runner: ${failure.message}. Install OpenSSH's client there, or use transport: ssh2`);
+        }
+        if (!(0,external_node_fs_namespaceObject.existsSync)(this.socket))
+            throw diagnose(this.#log, login.where, login.keys.map(({ fingerprint }) => fingerprint), login.known);
+    }
+    stop() {
+        this.lost ||= 'the connection was closed';
+        this.#process?.kill('SIGTERM');
+    }
+}
+/** The runner's environment without the inputs of the action, which ssh has no use for. */
+function environment({ agent }) {
+    const kept = Object.entries(process.env).filter(([name]) => !/^(INPUT_|ACTIONS_|SSH_AUTH_SOCK$)/.test(name));
+    return { ...Object.fromEntries(kept), ...(agent === '' ? {} : { SSH_AUTH_SOCK: agent }), LC_ALL: 'C' };
+}
+function lastWords(log) {
+    const lines = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
+    return lines.at(-1)?.trim() ?? '';
+}
+/** What ssh itself exits with when something goes wrong. A command that ends so cannot be told from it. */
+const SSH_FAILED = 255;
+function openssh_execute(master, command, options) {
+    return new Promise((resolve) => {
+        if (master.lost !== '')
+            return resolve({ lost: master.lost });
+        // If the login is gone, ssh would make another one by itself. ProxyCommand takes that way out.
+        const through = ['-F', '/dev/null', '-S', master.socket, '-o', 'ControlMaster=no', '-o', 'ProxyCommand=false', '-o', 'LogLevel=ERROR'];
+        const child = (0,external_node_child_process_namespaceObject.spawn)('ssh', [...through, '-T', '-o', 'BatchMode=yes', '-o', 'EscapeChar=none', '--', 'cluster', command], {
+            env: environment({ agent: '' }),
+            stdio: ['pipe', 'pipe', 'pipe'],
+        });
+        let ended = false;
+        const finish = (exit) => {
+            if (ended)
+                return;
+            ended = true;
+            clearTimeout(late);
+            resolve(exit);
+        };
+        const abandon = (reason) => {
+            finish({ lost: reason });
+            child.kill('SIGKILL');
+            for (const stream of [child.stdin, child.stdout, child.stderr])
+                stream.destroy();
+        };
+        const late = setTimeout(() => {
+            abandon(`no end within ${options.deadlineSeconds} s`);
+            master.stop();
+        }, options.deadlineSeconds * 1000);
+        let said = '';
+        child.on('error', (error) => finish({ lost: error.message }));
+        child.stdout.on('data', options.onStdout);
+        child.stderr.on('data', (chunk) => {
+            said = (said + chunk.toString()).slice(-1000);
+            options.onStderr(chunk);
+        });
+        child.stdin.on('error', () => { }); // the command need not read all of its input
+        child.on('close', (code, signal) => {
+            if (code === null)
+                finish({ lost: `ssh was ended by ${signal}` });
+            else if (code === SSH_FAILED)
+                finish({ lost: master.lost || lastWords(said) || 'the connection was closed' });
+            else
+                finish({ code });
+        });
+        options.input.on('error', (reason) => abandon(messageOf(reason)));
+        options.input.pipe(child.stdin);
+    });
+}
+
+// EXTERNAL MODULE: ./node_modules/ssh2/lib/index.js
+var ssh2_lib = __nccwpck_require__(5472);
+// EXTERNAL MODULE: ./node_modules/ssh2/lib/protocol/constants.js
+var constants = __nccwpck_require__(4020);
+;// CONCATENATED MODULE: ./node_modules/ssh-config/lib/glob.js
+function escapeChars(text, chars) {
+    for (let char of chars) {
+        text = text.replace(new RegExp('\\' + char, 'g'), '\\' + char);
+    }
+    return text;
+}
+function match(pattern, text) {
+    pattern = escapeChars(pattern, '\\()[]{}.+^$|');
+    pattern = pattern
+        .replace(/\*/g, '.*')
+        .replace(/\?/g, '.?');
+    return new RegExp('^(?:' + pattern + ')$').test(text);
+}
+/**
+ * A helper function to match input against [pattern-list](https://www.freebsd.org/cgi/man.cgi?query=ssh_config&sektion=5#PATTERNS).
+ * According to `man ssh_config`, negated patterns shall be matched first.
+ *
+ * @param {string|string[]} patternList one or more glob patterns to match
+ * @param {string} text the text to match
+ */
+function glob(patternList, text) {
+    const patterns = Array.isArray(patternList) ? patternList : patternList.split(/,/);
+    // > If a negated entry is matched, then the Host entry is ignored, regardless of whether any other patterns on the line match.
+    let result = false;
+    for (const pattern of patterns) {
+        const negate = pattern[0] == '!';
+        if (negate && match(pattern.slice(1), text)) {
+            return false;
+        }
+        else if (match(pattern, text)) {
+            // wait until all of the pattern match results because there might be a negated pattern
+            result = true;
+        }
+    }
+    return result;
+}
+/* harmony default export */ const lib_glob = (glob);
+//# sourceMappingURL=glob.js.map
+;// CONCATENATED MODULE: ./node_modules/ssh-config/lib/ssh-config.js
+
+
+
+const RE_SPACE = /\s/;
+const RE_LINE_BREAK = /\r|\n/;
+const RE_SECTION_DIRECTIVE = /^(Host|Match)$/i;
+const RE_MULTI_VALUE_DIRECTIVE = /^(GlobalKnownHostsFile|Host|IPQoS|SendEnv|UserKnownHostsFile|ProxyCommand|KnownHostsCommand|Match|CanonicalDomains|Include)$/i;
+const RE_COMMAND_DIRECTIVE = /^(ProxyCommand|KnownHostsCommand)$/i;
+const RE_QUOTE_DIRECTIVE = /^(?:CertificateFile|IdentityFile|IdentityAgent|User|Include)$/i;
+const RE_SINGLE_LINE_DIRECTIVE = /^(Include|IdentityFile)$/i;
+/**
+ * A type of line in an ssh-config file. Differentiates between directives,
+ * comments, and empty lines.
+ */
+var LineType;
+(function (LineType) {
+    /** line with a directive in an ssh-config file */
+    LineType[LineType["DIRECTIVE"] = 1] = "DIRECTIVE";
+    /** line with a comment in an ssh-config file */
+    LineType[LineType["COMMENT"] = 2] = "COMMENT";
+    /** empty line in an ssh-config file */
+    LineType[LineType["EMPTY"] = 3] = "EMPTY";
+})(LineType || (LineType = {}));
+const REPEATABLE_DIRECTIVES = [
+    'IdentityFile',
+    'LocalForward',
+    'RemoteForward',
+    'DynamicForward',
+    'CertificateFile',
+];
+function compare(line, opts) {
+    // @ts-ignore
+    return opts.hasOwnProperty(line.param) && opts[line.param] === line.value;
+}
+function getIndent(config) {
+    for (const line of config) {
+        if (line.type === LineType.DIRECTIVE && 'config' in line) {
+            for (const subline of line.config) {
+                if (subline.before) {
+                    return subline.before;
+                }
+            }
+        }
+    }
+    return '  ';
+}
+function ssh_config_match(criteria, context) {
+    const testCriterion = (key, criterion) => {
+        switch (key.toLowerCase()) {
+            case 'all':
+                return true;
+            case 'final':
+                if (context.inFinalPass) {
+                    return true;
+                }
+                context.doFinalPass = true;
+                return false;
+            case 'exec':
+                if (!context.options.matchExec) {
+                    return false;
+                }
+                const command = `function main {
+          ${criterion}
+        }
+        main`;
+                return (0,external_node_child_process_namespaceObject.spawnSync)(command, { shell: true }).status === 0;
+            case 'host':
+                return lib_glob(criterion, context.params.HostName);
+            case 'originalhost':
+                return lib_glob(criterion, context.params.OriginalHost);
+            case 'user':
+                return lib_glob(criterion, context.params.User);
+            case 'localuser':
+                return lib_glob(criterion, context.params.LocalUser);
+        }
+    };
+    for (const key in criteria) {
+        const criterion = criteria[key];
+        const values = Array.isArray(criterion) ? criterion.map(({ val }) => val) : criterion;
+        if (!testCriterion(key, values)) {
+            return false;
+        }
+    }
+    return true;
+}
+/**
+ * Represents parsed SSH config. Main element of this library.
+ *
+ * A parsed SSH config is modelled as an array of {@link Line}s.
+ */
+class SSHConfig extends Array {
+    /** shortcut to access {@link LineType.DIRECTIVE} */
+    static DIRECTIVE = LineType.DIRECTIVE;
+    /** shortcut to access {@link LineType.COMMENT} */
+    static COMMENT = LineType.COMMENT;
+    /** shortcut to access {@link LineType.EMPTY} */
+    static EMPTY = LineType.EMPTY;
+    /**
+     * Parse SSH config text into structured object.
+     */
+    static parse(text) {
+        return ssh_config_parse(text);
+    }
+    /**
+     * Stringify structured object into SSH config text.
+     */
+    static stringify(config) {
+        return stringify(config);
+    }
+    compute(opts, computeOpts) {
+        if (typeof opts === 'string')
+            opts = { Host: opts };
+        let userInfo;
+        try {
+            userInfo = external_node_os_namespaceObject.userInfo();
+        }
+        catch {
+            // os.userInfo() throws a SystemError if a user has no username or homedir.
+            userInfo = { username: process.env.USER || process.env.USERNAME || '' };
+        }
+        const context = {
+            params: {
+                Host: opts.Host,
+                HostName: opts.Host,
+                OriginalHost: opts.Host,
+                User: userInfo.username,
+                LocalUser: userInfo.username,
+            },
+            options: {
+                ignoreCase: computeOpts?.ignoreCase === true,
+                matchExec: computeOpts?.matchExec !== false,
+            },
+            inFinalPass: false,
+            doFinalPass: false,
+        };
+        const obj = {};
+        const setProperty = (name, value) => {
+            const key = computeOpts?.ignoreCase ? name.toLowerCase() : name;
+            let val;
+            if (Array.isArray(value)) {
+                if (RE_COMMAND_DIRECTIVE.test(key)) {
+                    val = value.map(({ val, separator, quoted }) => {
+                        return `${separator}${quoted ? `"${val.replace(/"/g, '\\"')}"` : val}`;
+                    }).join('').trim();
+                }
+                else {
+                    val = value.map(({ val }) => val);
+                }
+            }
+            else {
+                val = value;
+            }
+            const val0 = Array.isArray(val) ? val[0] : val;
+            // Use case-insensitive check for repeatable directives
+            const isRepeatable = REPEATABLE_DIRECTIVES.some(d => d.toLowerCase() === name.toLowerCase());
+            if (isRepeatable) {
+                const list = (obj[key] || (obj[key] = []));
+                list.push(...[].concat(val));
+            }
+            else if (obj[key] == null) {
+                if (name === 'HostName') {
+                    context.params.HostName = val0;
+                }
+                else if (name === 'User') {
+                    context.params.User = val0;
+                }
+                obj[key] = val;
+            }
+        };
+        if (opts.User !== undefined) {
+            setProperty('User', opts.User);
+        }
+        const doPass = () => {
+            for (const line of this) {
+                if (line.type !== LineType.DIRECTIVE)
+                    continue;
+                // Host and Match directives are always case-insensitive (per OpenSSH behavior)
+                if (/^host$/i.test(line.param) && lib_glob(Array.isArray(line.value) ? line.value.map(({ val }) => val) : line.value, context.params.Host)) {
+                    let canonicalizeHostName = false;
+                    let canonicalDomains = [];
+                    setProperty(line.param, line.value);
+                    for (const subline of line.config) {
+                        if (subline.type === LineType.DIRECTIVE) {
+                            setProperty(subline.param, subline.value);
+                            if (/^CanonicalizeHostName$/i.test(subline.param) && subline.value === 'yes') {
+                                canonicalizeHostName = true;
+                            }
+                            if (/^CanonicalDomains$/i.test(subline.param) && Array.isArray(subline.value)) {
+                                canonicalDomains = subline.value.map(({ val }) => val);
+                            }
+                        }
+                    }
+                    if (canonicalDomains.length > 0 && canonicalizeHostName && context.params.Host === context.params.OriginalHost) {
+                        for (const domain of canonicalDomains) {
+                            const host = `${context.params.OriginalHost}.${domain}`;
+                            const { status, stderr } = (0,external_node_child_process_namespaceObject.spawnSync)('nslookup', [host]);
+                            if (status === 0 && !/can't find/.test(stderr.toString())) {
+                                context.params.Host = host;
+                                setProperty('Host', host);
+                                doPass();
+                                break;
+                            }
+                        }
+                    }
+                }
+                else if (/^match$/i.test(line.param) && 'criteria' in line && ssh_config_match(line.criteria, context)) {
+                    for (const subline of line.config) {
+                        if (subline.type === LineType.DIRECTIVE) {
+                            setProperty(subline.param, subline.value);
+                        }
+                    }
+                }
+                else if (!/^(host|match)$/i.test(line.param)) {
+                    setProperty(line.param, line.value);
+                }
+            }
+        };
+        doPass();
+        if (context.doFinalPass) {
+            context.inFinalPass = true;
+            context.params.Host = context.params.HostName;
+            doPass();
+        }
+        return obj;
+    }
+    find(opts) {
+        if (typeof opts === 'function')
+            return super.find(opts);
+        if (!(opts && ('Host' in opts || 'Match' in opts))) {
+            throw new Error('Can only find by Host or Match');
+        }
+        return super.find((line) => 'param' in line && compare(line, opts));
+    }
+    remove(opts) {
+        let index;
+        if (typeof opts === 'function') {
+            index = super.findIndex(opts);
+        }
+        else if (!(opts && ('Host' in opts || 'Match' in opts))) {
+            throw new Error('Can only remove by Host or Match');
+        }
+        else {
+            index = super.findIndex((line) => 'param' in line && compare(line, opts));
+        }
+        if (index >= 0)
+            return this.splice(index, 1);
+    }
+    /**
+     * Convert this SSH config to its textual presentation via {@link stringify}.
+     */
+    toString() {
+        return stringify(this);
+    }
+    /**
+     * Append new section to existing SSH config.
+     */
+    append(opts) {
+        const indent = getIndent(this);
+        const lastEntry = this.length > 0 ? this[this.length - 1] : null;
+        let config = lastEntry && lastEntry.config || this;
+        let configWas = this;
+        let lastLine = config.length > 0 ? config[config.length - 1] : lastEntry;
+        if (lastLine && !lastLine.after)
+            lastLine.after = '\n';
+        let sectionLineFound = config !== configWas;
+        for (const param in opts) {
+            const value = opts[param];
+            const line = {
+                type: LineType.DIRECTIVE,
+                param,
+                separator: ' ',
+                value: Array.isArray(value) ? value.map((val, i) => ({ val, separator: i === 0 ? '' : ' ' })) : value,
+                before: sectionLineFound ? indent : indent.replace(/  |\t/, ''),
+                after: '\n',
+            };
+            if (RE_SECTION_DIRECTIVE.test(param)) {
+                sectionLineFound = true;
+                line.before = indent.replace(/  |\t/, '');
+                config = configWas;
+                // separate sections with an extra newline
+                // https://github.com/cyjake/ssh-config/issues/23#issuecomment-564768248
+                if (lastLine && lastLine.after === '\n')
+                    lastLine.after += '\n';
+                config.push(line);
+                config = line.config = new SSHConfig();
+            }
+            else {
+                config.push(line);
+            }
+            lastLine = line;
+        }
+        return configWas;
+    }
+    /**
+     * Prepend new section to existing SSH config.
+     */
+    prepend(opts, beforeFirstSection = false) {
+        const indent = getIndent(this);
+        let config = this;
+        let i = 0;
+        // insert above known sections
+        if (beforeFirstSection) {
+            while (i < this.length && !('config' in this[i])) {
+                i += 1;
+            }
+            if (i >= this.length) { // No sections in original config
+                return this.append(opts);
+            }
+        }
+        // Prepend new section above the first section
+        let sectionLineFound = false;
+        let processedLines = 0;
+        for (const param in opts) {
+            processedLines += 1;
+            const value = opts[param];
+            const line = {
+                type: LineType.DIRECTIVE,
+                param,
+                separator: ' ',
+                value: Array.isArray(value) ? value.map((val, i) => ({ val, separator: i === 0 ? '' : ' ' })) : value,
+                before: '',
+                after: '\n',
+            };
+            if (RE_SECTION_DIRECTIVE.test(param)) {
+                line.before = indent.replace(/  |\t/, '');
+                config.splice(i, 0, line);
+                config = line.config = new SSHConfig();
+                sectionLineFound = true;
+                continue;
+            }
+            // separate from previous sections with an extra newline
+            if (processedLines === Object.keys(opts).length) {
+                line.after += '\n';
+            }
+            if (!sectionLineFound) {
+                config.splice(i, 0, line);
+                i += 1;
+                // Add an extra newline if a single line directive like Include
+                if (RE_SINGLE_LINE_DIRECTIVE.test(param)) {
+                    line.after += '\n';
+                }
+                continue;
+            }
+            line.before = indent;
+            config.push(line);
+        }
+        return config;
+    }
+}
+/**
+ * Parse SSH config text into structured object.
+ */
+function ssh_config_parse(text) {
+    // Handle Buffer input by converting to string
+    const input = typeof text === 'string' ? text : text.toString('utf-8');
+    let i = 0;
+    let chr = next();
+    let config = new SSHConfig();
+    let configWas = config;
+    function next() {
+        return input[i++];
+    }
+    function space() {
+        let spaces = '';
+        while (RE_SPACE.test(chr)) {
+            spaces += chr;
+            chr = next();
+        }
+        return spaces;
+    }
+    function linebreak() {
+        let breaks = '';
+        while (RE_LINE_BREAK.test(chr)) {
+            breaks += chr;
+            chr = next();
+        }
+        return breaks;
+    }
+    function parameter() {
+        let param = '';
+        while (chr && /[^ \t=]/.test(chr)) {
+            param += chr;
+            chr = next();
+        }
+        return param;
+    }
+    function separator() {
+        let sep = space();
+        if (chr === '=') {
+            sep += chr;
+            chr = next();
+        }
+        return (sep + space());
+    }
+    function value() {
+        let val = '';
+        let quoted = false;
+        let escaped = false;
+        while (chr && !RE_LINE_BREAK.test(chr)) {
+            // backslash escapes only double quotes
+            if (escaped) {
+                val += chr === '"' ? chr : `\\${chr}`;
+                escaped = false;
+            }
+            // ProxyCommand ssh -W "%h:%p" firewall.example.org
+            else if (chr === '"' && (!val || quoted)) {
+                quoted = !quoted;
+            }
+            else if (chr === '\\') {
+                escaped = true;
+            }
+            else if (chr === '#' && !quoted) {
+                break;
+            }
+            else {
+                val += chr;
+            }
+            chr = next();
+        }
+        if (quoted || escaped) {
+            throw new Error(`Unexpected line break at ${val}`);
+        }
+        return val.trim();
+    }
+    function comment() {
+        const type = LineType.COMMENT;
+        let content = '';
+        while (chr && !RE_LINE_BREAK.test(chr)) {
+            content += chr;
+            chr = next();
+        }
+        return { type, content, before: '', after: '' };
+    }
+    // Host *.co.uk
+    // Host * !local.dev
+    // Host "foo bar"
+    function values() {
+        const results = [];
+        let val = '';
+        // whether current value is quoted or not
+        let valQuoted = false;
+        // the separator preceding current value
+        let valSeparator = ' ';
+        // whether current context is within quotations or not
+        let quoted = false;
+        let escaped = false;
+        while (chr && !RE_LINE_BREAK.test(chr)) {
+            if (escaped) {
+                val += chr === '"' ? chr : `\\${chr}`;
+                escaped = false;
+            }
+            else if (chr === '"') {
+                quoted = !quoted;
+            }
+            else if (chr === '\\') {
+                escaped = true;
+            }
+            else if (quoted) {
+                val += chr;
+                valQuoted = true;
+            }
+            else if (/[ \t=]/.test(chr)) {
+                if (val) {
+                    results.push({ val, separator: valSeparator, quoted: valQuoted });
+                    val = '';
+                    valQuoted = false;
+                    valSeparator = chr;
+                }
+                // otherwise ignore the space
+            }
+            else if (chr === '#' && results.length > 0) {
+                break;
+            }
+            else {
+                val += chr;
+            }
+            chr = next();
+        }
+        if (quoted || escaped) {
+            throw new Error(`Unexpected line break at ${results.map(({ val }) => val).concat(val).join(' ')}`);
+        }
+        if (val)
+            results.push({ val, separator: valSeparator, quoted: valQuoted });
+        return results.length > 1 ? results : results[0].val;
+    }
+    function directive() {
+        const type = LineType.DIRECTIVE;
+        const param = parameter();
+        // Host "foo bar" baz
+        const multiple = RE_MULTI_VALUE_DIRECTIVE.test(param);
+        const result = {
+            type,
+            param,
+            separator: separator(),
+            quoted: !multiple && chr === '"',
+            value: multiple ? values() : value(),
+            before: '',
+            after: '',
+        };
+        if (!result.quoted)
+            delete result.quoted;
+        if (/^Match$/i.test(param)) {
+            const criteria = {};
+            if (typeof result.value === 'string') {
+                result.value = [{ val: result.value, separator: '', quoted: result.quoted }];
+            }
+            let i = 0;
+            while (i < result.value.length) {
+                const { val: keyword } = result.value[i];
+                switch (keyword.toLowerCase()) {
+                    case 'all':
+                    case 'canonical':
+                    case 'final':
+                        criteria[keyword] = [];
+                        i += 1;
+                        break;
+                    default:
+                        if (i + 1 >= result.value.length) {
+                            throw new Error(`Missing value for match criteria ${keyword}`);
+                        }
+                        criteria[keyword] = result.value[i + 1].val;
+                        i += 2;
+                        break;
+                }
+            }
+            result.criteria = criteria;
+        }
+        return result;
+    }
+    function line() {
+        const before = space();
+        const node = chr === '#' ? comment() : directive();
+        const after = linebreak();
+        node.before = before;
+        node.after = after;
+        return node;
+    }
+    while (chr) {
+        let node = line();
+        if (node.type === LineType.DIRECTIVE && RE_SECTION_DIRECTIVE.test(node.param)) {
+            config = configWas;
+            config.push(node);
+            config = node.config = new SSHConfig();
+        }
+        else if (node.type === LineType.DIRECTIVE && !node.param) {
+            // blank lines at file end
+            if (config.length === 0) {
+                if (configWas.length === 0) {
+                    configWas.push({ type: LineType.EMPTY, before: '', after: node.before });
+                }
+                else {
+                    configWas[configWas.length - 1].after += node.before;
+                }
+            }
+            else {
+                config[config.length - 1].after += node.before;
+            }
+        }
+        else {
+            config.push(node);
+        }
+    }
+    return configWas;
+}
+/**
+ * Stringify structured object into SSH config text.
+ */
+function stringify(config) {
+    let str = '';
+    function formatValue(value, quoted) {
+        if (Array.isArray(value)) {
+            let result = '';
+            for (const { val, separator, quoted } of value) {
+                result += (result ? separator : '') + formatValue(val, quoted || RE_SPACE.test(val));
+            }
+            return result;
+        }
+        return quoted ? `"${value}"` : value;
+    }
+    function formatDirective(line) {
+        const quoted = line.quoted
+            || (RE_QUOTE_DIRECTIVE.test(line.param) && typeof line.value === 'string' && RE_SPACE.test(line.value));
+        const value = formatValue(line.value, quoted);
+        return `${line.param}${line.separator}${value}`;
+    }
+    const format = (line) => {
+        str += line.before;
+        if (line.type === LineType.COMMENT) {
+            str += line.content;
+        }
+        else if (line.type === LineType.DIRECTIVE && REPEATABLE_DIRECTIVES.includes(line.param)) {
+            (Array.isArray(line.value) ? line.value : [line.value]).forEach((value, i, values) => {
+                str += formatDirective({ ...line, value: typeof value !== 'string' ? value.val : value });
+                if (i < values.length - 1)
+                    str += `\n${line.before}`;
+            });
+        }
+        else if (line.type === LineType.DIRECTIVE) {
+            str += formatDirective(line);
+        }
+        str += line.after;
+        if ('config' in line) {
+            line.config.forEach(format);
+        }
+    };
+    config.forEach(format);
+    return str;
+}
+
+//# sourceMappingURL=ssh-config.js.map
+;// CONCATENATED MODULE: ./lib/cluster/ssh-config.js
+
+
+
+const MOST_STATIONS = 10;
+const ALGORITHMS = ['hostkeyalgorithms', 'kexalgorithms', 'ciphers', 'macs'];
+/** Settings that decide how a connection is made and that ssh2 does not have. */
+const OPENSSH_ONLY = ['proxycommand', 'proxyusefdpass', 'include', 'match'];
+/**
+ * The hosts to go through, in order, the login node last. What the cluster's entry says comes before the ssh config, as the
+ * command line does for ssh; port 22 in the entry counts as saying nothing. A jump host without a user gets that of the cluster.
+ * @param text of a ~/.ssh/config; may be empty
+ * @throws Problem for a config that cannot be read or needs OpenSSH itself
+ */
+function stationsOf(cluster, text) {
+    const config = cluster_ssh_config_parse(text);
+    const { login, jumps } = cluster;
+    const [station, proxyJump] = stationOf(config, login, login.user);
+    if (jumps.length === 0)
+        return [...resolveJump(config, proxyJump, login.user, 0), station];
+    // As for ssh -J, the first host may itself lie behind others.
+    const named = jumps.map((jump) => stationOf(config, jump, login.user));
+    return [...resolveJump(config, named[0]?.[1], login.user, 0), ...named.map(([one]) => one), station];
+}
+function cluster_ssh_config_parse(text) {
+    try {
+        return SSHConfig.parse(text);
+    }
+    catch (error) {
+        throw new Problem(`the input ssh-config cannot be read: ${messageOf(error)}. It must be the text of a ~/.ssh/config (ssh_config(5))`);
+    }
+}
+/** The hosts of a ProxyJump, each with those that it is reached through itself. */
+function resolveJump(config, proxyJump, defaultUser, depth) {
+    if (proxyJump === undefined || proxyJump.toLowerCase() === 'none')
+        return [];
+    if (depth > MOST_STATIONS)
+        throw new Problem(`ProxyJump in the input ssh-config goes in a circle: ${proxyJump}`);
+    const hops = proxyJump.split(',').map((hop) => {
+        const [, user, host = '', port] = /^(?:ssh:\/\/)?(?:([^@]+)@)?(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(hop.trim()) ?? [];
+        if (host === '')
+            throw new Problem(`ProxyJump in the input ssh-config has '${hop}', which is not [user@]host[:port]`);
+        return stationOf(config, { host: host.replace(/^\[|\]$/g, ''), port: port === undefined ? 22 : Number(port), user }, defaultUser);
+    });
+    return [...resolveJump(config, hops[0]?.[1], defaultUser, depth + 1), ...hops.map(([one]) => one)];
+}
+/** @returns the host and its ProxyJump */
+function stationOf(config, { host, port, user }, defaultUser) {
+    const settings = settingsFor(config, host);
+    const number = port === 22 ? Number(settings.get('port') ?? 22) : port;
+    if (!Number.isInteger(number) || number < 1 || number > 65535) {
+        throw new Problem(`Port in the input ssh-config is '${settings.get('port')}' for ${host}; it must be a number from 1 to 65535`);
+    }
+    const station = {
+        host: (settings.get('hostname') ?? host).replaceAll('%h', host).replaceAll('%%', '%'),
+        port: number,
+        user: user ?? settings.get('user') ?? defaultUser,
+        knownAs: settings.get('hostkeyalias') ?? '',
+        algorithms: new Map(ALGORITHMS.flatMap((name) => (settings.has(name) ? [[name, settings.get(name) ?? '']] : []))),
+    };
+    return [station, settings.get('proxyjump')];
+}
+/** The settings for a host, by lower-case keyword. The first value counts (ssh_config(5)). */
+function settingsFor(config, host) {
+    const settings = new Map();
+    const take = (line) => {
+        if (!('param' in line))
+            return;
+        const keyword = line.param.toLowerCase();
+        const value = ssh_config_textOf(line.value);
+        if (OPENSSH_ONLY.includes(keyword) && value.toLowerCase() !== 'none') {
+            throw new Problem(`the input ssh-config uses ${line.param} for ${host}, which transport ssh2 does not support. Use transport: openssh`);
+        }
+        if (!settings.has(keyword))
+            settings.set(keyword, value);
+    };
+    for (const line of config) {
+        if (!('param' in line) || !('config' in line))
+            take(line);
+        else if (line.param.toLowerCase() !== 'host')
+            take(line);
+        else if (hostMatches(ssh_config_textOf(line.value).split(/\s+/), host))
+            for (const inner of line.config)
+                take(inner);
+    }
+    return settings;
+}
+/** Unlike names in known_hosts, Host patterns mind upper and lower case. */
+function hostMatches(patterns, host) {
+    const holds = (pattern) => globMatches(pattern, host);
+    return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
+}
+function ssh_config_textOf(value) {
+    return typeof value === 'string' ? value : value.map(({ val }) => val).join(' ');
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/transport/ssh2.js
+
+
+
+
+
+
+
+
+
+/**
+ * SSH in the action's own process, by the npm package ssh2. Nothing is written to the runner's disk.
+ * @returns a function that logs in, through the jump hosts if there are any, and checks every host's key
+ * @throws Problem for credentials that ssh2 cannot use; the returned function rejects with one message per cause
+ */
+function ssh2Login(cluster, credentials, known) {
+    if (credentials.certificate.trim() !== '') {
+        throw new Problem(`the input ssh-certificate needs OpenSSH, because transport ssh2 does not support certificates. Set transport: openssh in clusters.${cluster.name}`);
+    }
+    const stations = stationsOf(cluster, credentials.sshConfig);
+    const identity = { keys: keysOf(credentials), agent: credentials.agent, known };
+    for (const station of stations)
+        algorithmsOf(station, []); // fails now if ssh2 has none of them
+    return () => ssh2_connect(stations, identity, `${cluster.login.user}@${cluster.login.host}`);
+}
+function keysOf({ privateKey, passphrase, agent }) {
+    if (privateKey.trim() === '' && agent !== '')
+        return [];
+    const keys = parsePrivateKeys(privateKey, passphrase);
+    if (keys.some(({ type }) => type.startsWith('sk-'))) {
+        throw new Problem('the ssh-key is the handle of a FIDO key, which transport ssh2 cannot use. Use another key, or transport: openssh');
+    }
+    return keys;
+}
+async function ssh2_connect(stations, identity, name) {
+    const opened = [];
+    try {
+        let client;
+        for (const station of stations) {
+            const through = client && (await ssh2_forward(client, station));
+            client = await ssh2_login(station, identity, through);
+            opened.push(client);
+        }
+        if (client === undefined)
+            throw new Problem('no host to connect to');
+        return connectionOver(client, opened, name);
+    }
+    catch (error) {
+        for (const client of opened)
+            client.destroy();
+        throw error;
+    }
+}
+function ssh2_forward(client, { host, port }) {
+    return new Promise((resolve, reject) => {
+        const problem = new Unreachable(`the jump host did not reach ${host}:${port} within ${READY_SECONDS} s. Check the host name and port`);
+        const late = setTimeout(() => reject(problem), READY_SECONDS * 1000);
+        client.forwardOut('127.0.0.1', 0, host, port, (error, channel) => {
+            clearTimeout(late);
+            if (error)
+                reject(new Problem(`the jump host cannot reach ${host}:${port}: ${error.message}. Check the host name and port`));
+            else
+                resolve(channel);
+        });
+    });
+}
+function ssh2_login(station, { keys, agent, known }, sock) {
+    const { user, host, port } = station;
+    const where = `${user}@${host}:${port}`;
+    const name = station.knownAs || host;
+    const namedPort = station.knownAs === '' ? port : 22; // an alias stands in known_hosts without a port
+    const client = new ssh2_lib.Client();
+    return new Promise((resolve, reject) => {
+        let refusedHostKey;
+        let offered;
+        let accepted = false;
+        const untried = keys.map(({ text }) => ({ type: 'publickey', username: user, key: text }));
+        if (keys.length === 0)
+            untried.push({ type: 'agent', username: user, agent });
+        const config = {
+            host,
+            port,
+            username: user,
+            ...(sock ? { sock } : {}),
+            readyTimeout: READY_SECONDS * 1000,
+            keepaliveInterval: KEEPALIVE_SECONDS * 1000,
+            keepaliveCountMax: KEEPALIVE_COUNT,
+            algorithms: algorithmsOf(station, knownKeyTypes(known, name, namedPort)),
+            hostVerifier: (hostKey) => {
+                const verdict = checkHostKey(known, name, namedPort, hostKey);
+                if (verdict.kind === 'known')
+                    return true;
+                refusedHostKey = hostKeyRefused(verdict, `${host}:${port}`, known.source);
+                return false;
+            },
+            authHandler: (methodsLeft, partialSuccess, next) => {
+                if (methodsLeft)
+                    offered = methodsLeft;
+                if (partialSuccess)
+                    accepted = true;
+                next(accepted ? false : (untried.shift() ?? false));
+            },
+        };
+        client.on('ready', () => resolve(client));
+        client.on('error', (error) => {
+            const { message, level = '', code = '' } = error;
+            if (refusedHostKey)
+                reject(refusedHostKey);
+            else if (level === 'client-authentication') {
+                const methods = offered?.join(', ') ?? '';
+                const fingerprints = keys.map(({ fingerprint }) => fingerprint);
+                reject(accepted ? secondFactor(where, methods) : keyRejected(where, fingerprints, methods));
+            }
+            else if (/no matching/i.test(message))
+                reject(noCommonAlgorithm(where, message));
+            else if (level === 'agent')
+                reject(new Problem(`the SSH agent at ${agent} does not work: ${message}. Check SSH_AUTH_SOCK`));
+            else if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+                reject(hostNotFound(where));
+            else if (code === 'ECONNREFUSED')
+                reject(connectionRefused(where));
+            else if (code === 'ETIMEDOUT' || level === 'client-timeout')
+                reject(noAnswer(where));
+            else if (/identification|version|Invalid/i.test(message))
+                reject(notSsh(where, message));
+            else if (code === 'ECONNRESET' || /ended|closed|lost/i.test(message))
+                reject(closedEarly(where));
+            else
+                reject(cannotReach(where, message));
+        });
+        client.on('close', () => reject(closedEarly(where)));
+        client.connect(config);
+    });
+}
+const HOST_KEYS = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
+/**
+ * The algorithms to offer to a host.
+ * @param knownTypes come first. Otherwise the server might offer a key that is not in known_hosts (ssh_config(5), HostKeyAlgorithms)
+ */
+function algorithmsOf({ host, algorithms }, knownTypes) {
+    const listOf = (keyword, usual, supported) => {
+        const spec = algorithms.get(keyword);
+        if (spec === undefined)
+            return [...usual];
+        const list = algorithmList(spec, usual, supported);
+        if (list.length > 0)
+            return list;
+        throw new Problem(`the input ssh-config leaves no algorithm for ${host} that transport ssh2 has: ${keyword} ${spec}. It has ${supported.join(',')}`);
+    };
+    const hostKeys = listOf('hostkeyalgorithms', HOST_KEYS, constants.SUPPORTED_SERVER_HOST_KEY);
+    const isKnown = (algorithm) => knownTypes.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
+    // ssh2's types list what it supports; the lists come from ssh2 itself.
+    return {
+        serverHostKey: [...hostKeys.filter(isKnown), ...hostKeys.filter((algorithm) => !isKnown(algorithm))],
+        kex: listOf('kexalgorithms', constants.DEFAULT_KEX, constants.SUPPORTED_KEX),
+        cipher: listOf('ciphers', constants.DEFAULT_CIPHER, constants.SUPPORTED_CIPHER),
+        hmac: listOf('macs', constants.DEFAULT_MAC, constants.SUPPORTED_MAC),
+    };
+}
+/** Applies a list of ssh_config(5): `a,b`, or with +, - or ^ in front a change of the usual list. Unknown names do not count. */
+function algorithmList(spec, usual, supported) {
+    const sign = /^[+^-]/.exec(spec)?.[0] ?? '';
+    const patterns = spec.slice(sign.length).split(',');
+    const named = patterns.flatMap((pattern) => supported.filter((name) => globMatches(pattern.trim(), name)));
+    switch (sign) {
+        case '+':
+            return [...new Set([...usual, ...named])];
+        case '-':
+            return usual.filter((name) => !named.includes(name));
+        case '^':
+            return [...new Set([...named, ...usual])];
+        default:
+            return [...new Set(named)];
+    }
+}
+function connectionOver(client, opened, name) {
+    let lost = '';
+    client.on('error', (error) => {
+        lost ||= error.message;
+    });
+    client.on('close', () => {
+        lost ||= 'the connection was closed';
+    });
+    return {
+        name,
+        execute: (command, options) => ssh2_execute(client, command, options, () => lost),
+        close() {
+            for (const one of opened.toReversed())
+                one.end();
+        },
+    };
+}
+function ssh2_execute(client, command, options, lostReason) {
+    return new Promise((resolve) => {
+        let code;
+        let signal = '';
+        let ended = false;
+        const finish = (exit) => {
+            if (ended)
+                return;
+            ended = true;
+            clearTimeout(late);
+            client.removeListener('close', onLost);
+            resolve(exit);
+        };
+        const onLost = () => finish({ lost: lostReason() || 'the connection was closed' });
+        const late = setTimeout(() => {
+            finish({ lost: `no end within ${options.deadlineSeconds} s` });
+            client.destroy();
+        }, options.deadlineSeconds * 1000);
+        client.once('close', onLost);
+        // It may fail before the channel is there.
+        options.input.on('error', (reason) => finish({ lost: messageOf(reason) }));
+        if (lostReason())
+            return onLost();
+        client.exec(command, (error, channel) => {
+            if (error)
+                return finish({ lost: error.message });
+            if (ended)
+                return channel.destroy();
+            // Both streams are always read, because a full window would stop the command.
+            channel.on('data', options.onStdout);
+            channel.stderr.on('data', options.onStderr);
+            channel.on('exit', (status, name) => {
+                if (status !== null)
+                    code = status;
+                else
+                    signal = `the command was ended by SIG${String(name).replace(/^SIG/, '')}`;
+            });
+            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || signal || 'the command ended without an exit code' } : { code }));
+            options.input.on('error', () => channel.destroy());
+            options.input.pipe(channel);
+        });
+    });
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/connection.js
+
+
+
+
+
+
+const CONNECT_TRIES = 3;
+/** Is there anything to log in with? Without a key, that is an agent, or what an ssh config tells ssh. */
+function canLogIn({ transport }, { privateKey, agent, sshConfig }) {
+    if (transport === 'local' || privateKey.trim() !== '' || agent !== '')
+        return true;
+    return transport === 'openssh' && sshConfig.trim() !== '';
+}
+/**
+ * Logs in by the transport of the cluster's entry.
+ * @throws Problem with one message per cause: host, key, host key, second factor, firewall
+ */
+async function connection_connect(cluster, credentials) {
+    if (!canLogIn(cluster, credentials))
+        throw new Problem('the input ssh-key is empty, so there is no way to log in on the cluster');
+    const logIn = loginBy(cluster, credentials);
+    for (let attempt = 1;; attempt += 1) {
+        try {
+            return await logIn();
+        }
+        catch (error) {
+            // Only a login that failed is tried again: nothing can have happened on the cluster.
+            if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES)
+                throw error;
+            await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
+        }
+    }
+}
+function loginBy(cluster, credentials) {
+    const { transport } = cluster;
+    switch (transport) {
+        case 'ssh2':
+            return ssh2Login(cluster, credentials, knownHostsOf(cluster, credentials));
+        case 'openssh':
+            return opensshLogin(cluster, credentials, knownHostsOf(cluster, credentials));
+        case 'local':
+            return localLogin(cluster);
+        default:
+            throw transport;
+    }
+}
+function knownHostsOf({ name, login, knownHosts }, credentials) {
+    if (credentials.knownHosts.trim() !== '')
+        return parseKnownHosts(credentials.knownHosts, 'the input known-hosts');
+    if (knownHosts.trim() !== '')
+        return parseKnownHosts(knownHosts, `clusters.${name}.known_hosts`);
+    const port = login.port === 22 ? '' : `-p ${login.port} `;
+    throw new Problem(`there is no clusters.${name}.known_hosts and no input known-hosts. One of them must hold the host key of the login node. 'ssh-keyscan ${port}${login.host}' prints it; compare its fingerprint with the one that your cluster publishes before you trust it`);
+}
+
+;// CONCATENATED MODULE: ./lib/base/numbers.js
+/** The greatest of some numbers, and of `least`. Math.max takes no list of more than about 100,000. */
+function greatest(numbers, least = 0) {
+    let most = least;
+    for (const number of numbers)
+        if (number > most)
+            most = number;
+    return most;
+}
+
+;// CONCATENATED MODULE: ./lib/chain/job-name.js
+// The id itself may contain dots, so the match is anchored at the end.
+const JOB_NAME = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})\.l([1-9]\d{0,8})-([0-9a-f]{1,32})\.s([1-9]\d{0,8})(?:\.c(0|[1-9]\d{0,8}))?$/;
+function formatJobName({ experimentId, launch, nonce, jobNumber, cell }) {
+    return `${launchPrefix(experimentId, launch, nonce)}.s${jobNumber}${cell === undefined ? '' : `.c${cell}`}`;
+}
+/** What the names of all jobs of one launch start with. */
+function launchPrefix(experimentId, launch, nonce) {
+    return `${experimentId}.l${launch}-${nonce}`;
+}
+/** The parts of a job name; undefined for the name of a job that is not ours. */
+function parseJobName(text) {
+    const [, experimentId, launch, nonce, jobNumber, cell] = JOB_NAME.exec(text) ?? [];
+    if (experimentId === undefined || nonce === undefined)
+        return undefined;
+    return {
+        experimentId,
+        launch: Number(launch),
+        nonce,
+        jobNumber: Number(jobNumber),
+        cell: cell === undefined ? undefined : Number(cell),
+    };
+}
+
+;// CONCATENATED MODULE: ./lib/experiment/grid.js
+
+
+
+// Far beyond the MaxArraySize of any site we know (the default is 1001), so a larger grid is a typo.
+const MOST_CELLS = 100_000;
+// The configs and the choices of all cells together. They are made in memory and sent to the cluster.
+const MOST_BYTES_OF_CELLS = 100_000_000;
+/**
+ * The cartesian product of every `^key` list in the document.
+ *
+ * Within one mapping, the normal keys come first (they may hold grids deeper down), then the `^` keys, each in document
+ * order. The last one changes fastest. If a key occurs with and without `^`, the one with `^` counts. Lists without `^` are
+ * values.
+ * @throws Problem if a `^key` does not hold a list or holds an empty one, if there are more cells than any Slurm takes, or if
+ * their configs are too large together
+ */
+function gridOf(source) {
+    const whole = axisOfMap({ source, gridded: new Map() }, rootOf(source), '');
+    if (whole.size > MOST_CELLS) {
+        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer. Shorten a ^ list or remove one`);
+    }
+    const bytes = whole.size * ((source.document.range?.[2] ?? 0) - whole.leftOut + whole.longest);
+    if (whole.size > 1 && bytes > MOST_BYTES_OF_CELLS) {
+        throw new Problem(`${source.file}: the configs of ${whole.size.toLocaleString('en')} cells have ${bytes.toLocaleString('en')} bytes together; at most ${MOST_BYTES_OF_CELLS.toLocaleString('en')} are allowed. Move what all cells share into a file of its own, or shorten a ^ list`);
+    }
+    return {
+        size: whole.size,
+        cell(number) {
+            const choices = new Map();
+            const node = whole.pick(number, choices);
+            return { number, choices, root: node };
+        },
+    };
+}
+function axisOfMap(walk, map, path) {
+    const gridded = new Set();
+    for (const pair of map.items) {
+        const key = keyText(pair);
+        if (isGridKey(key))
+            gridded.add(key.slice(1));
+    }
+    const slots = [];
+    for (const item of map.items) {
+        const pair = item;
+        const key = keyText(pair);
+        const isGrid = isGridKey(key);
+        const name = isGrid ? key.slice(1) : key;
+        if (!isGrid && gridded.has(key))
+            continue;
+        const below = path === '' ? name : `${path}.${name}`;
+        const axis = isGrid ? axisOfGrid(walk, pair, below) : axisOfValue(walk, pair.value, below);
+        slots.push({ pair, key: name, axis, isGrid });
+    }
+    const order = [...slots.filter((slot) => !slot.isGrid), ...slots.filter((slot) => slot.isGrid)];
+    return {
+        size: order.reduce((product, slot) => product * slot.axis.size, 1),
+        longest: order.reduce((sum, slot) => sum + slot.axis.longest, 0),
+        leftOut: order.reduce((sum, slot) => sum + slot.axis.leftOut, 0),
+        pick(index, choices) {
+            const chosen = new Map();
+            let rest = index;
+            const digits = order.toReversed().map((slot) => {
+                const digit = rest % slot.axis.size;
+                rest = Math.floor(rest / slot.axis.size);
+                return { slot, digit };
+            });
+            for (const { slot, digit } of digits.toReversed())
+                chosen.set(slot.pair, slot.axis.pick(digit, choices));
+            // A shallow copy: cells share the nodes that no grid touches. experiment.ts relies on it.
+            const variant = Object.assign(new dist/* YAMLMap */.CA(map.schema), map);
+            variant.items = slots.map(({ pair, key, isGrid }) => {
+                const value = chosen.get(pair) ?? null;
+                return isGrid ? new dist/* Pair */.Rm(plainKey(pair, key), detachedFromList(value)) : new dist/* Pair */.Rm(pair.key, value);
+            });
+            return variant;
+        },
+    };
+}
+function axisOfValue(walk, node, path) {
+    const value = resolved(walk.source, node);
+    if (!(0,dist/* isMap */.jh)(value) || !holdsGrid(walk, value))
+        return constant(node ?? new dist/* Scalar */.X5(null));
+    const axis = axisOfMap(walk, value, path);
+    // Behind an alias, the list is left out where the anchor is.
+    return value === node ? axis : { ...axis, leftOut: 0 };
+}
+function axisOfGrid(walk, pair, path) {
+    const { source } = walk;
+    const list = resolved(source, pair.value);
+    const place = placeOf(source, pair.key);
+    if (!(0,dist/* isSeq */.oP)(list))
+        throw new Problem(`^${path} must hold a list, one value for each cell of the grid, such as [1, 2]`, place);
+    if (list.items.length === 0)
+        throw new Problem(`^${path} is an empty list, so the grid would have no cells; add a value or remove the key`, place);
+    let size = 0;
+    const options = list.items.map((item) => {
+        const value = resolved(source, item);
+        const written = spelled(source, item);
+        const inner = (0,dist/* isMap */.jh)(value) && holdsGrid(walk, value) ? axisOfMap(walk, value, path) : undefined;
+        const axis = inner ?? constant(item);
+        const first = size;
+        size += axis.size;
+        return { first, axis, text: inner === undefined ? written : undefined, longest: path.length + written.length + axis.longest };
+    });
+    return {
+        size,
+        longest: options.reduce((most, option) => Math.max(most, option.longest), 0),
+        leftOut: list === pair.value ? lengthOf(list) - list.items.reduce((most, item) => Math.max(most, lengthOf(item)), 0) : 0,
+        pick(index, choices) {
+            const option = options[lastAtMost(options, index)];
+            if (option === undefined)
+                throw new RangeError(`no variant ${index} of ^${path}`);
+            const inner = new Map();
+            const node = option.axis.pick(index - option.first, inner);
+            choices.set(path, option.text ?? spelled(source, node));
+            for (const [key, value] of inner)
+                choices.set(key, value);
+            return node;
+        },
+    };
+}
+/** The place of the last option that begins at `index` or before. */
+function lastAtMost(options, index) {
+    let [low, high] = [0, options.length];
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if ((options[middle]?.first ?? 0) <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+/** How many characters of the file a node takes; 0 for one that is not in the file. */
+function lengthOf(node) {
+    const { range } = node;
+    return range ? range[1] - range[0] : 0;
+}
+function constant(node) {
+    return { size: 1, longest: 0, leftOut: 0, pick: () => node };
+}
+function holdsGrid(walk, map) {
+    const known = walk.gridded.get(map);
+    if (known !== undefined)
+        return known;
+    const found = map.items.some((item) => {
+        const pair = item;
+        if (isGridKey(keyText(pair)))
+            return true;
+        const value = resolved(walk.source, pair.value);
+        return (0,dist/* isMap */.jh)(value) && holdsGrid(walk, value);
+    });
+    walk.gridded.set(map, found);
+    return found;
+}
+function isGridKey(key) {
+    return key.length > 1 && key.startsWith('^');
+}
+/** The key without its ^, with the comments and blank lines before it. */
+function plainKey(pair, name) {
+    const key = new dist/* Scalar */.X5(name);
+    if ((0,dist/* isScalar */.jn)(pair.key)) {
+        if (pair.key.commentBefore)
+            key.commentBefore = pair.key.commentBefore;
+        if (pair.key.spaceBefore)
+            key.spaceBefore = true;
+        if (pair.key.range)
+            key.range = pair.key.range;
+    }
+    return key;
+}
+/** A list item as the value of a mapping, without the blank lines and comments that separated it from other items. */
+function detachedFromList(node) {
+    if (!node?.spaceBefore && !node?.commentBefore)
+        return node;
+    const copy = node.clone();
+    copy.spaceBefore = false;
+    copy.commentBefore = null;
+    return copy;
+}
+/** A choice as one line of text, not shortened. */
+function spelled(source, node) {
+    if ((0,dist/* isScalar */.jn)(node) && node.source !== undefined && !node.source.includes('\n'))
+        return node.source;
+    const value = plainValue(source, node);
+    return typeof value === 'string' ? value : JSON.stringify(value);
+}
+/** What `toJS` of yaml gives. That one walks the whole document for each alias. */
+function plainValue(source, node) {
+    const value = resolved(source, node);
+    if ((0,dist/* isSeq */.oP)(value))
+        return value.items.map((item) => plainValue(source, item));
+    if (!(0,dist/* isMap */.jh)(value))
+        return (0,dist/* isScalar */.jn)(value) ? value.value : null;
+    const pairs = value.items;
+    if (!pairs.every(({ key }) => (0,dist/* isScalar */.jn)(key)))
+        return value.toJS(source.document, { maxAliasCount: -1 });
+    return Object.fromEntries(pairs.map((pair) => [String(pair.key.value ?? ''), plainValue(source, pair.value)]));
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/slurm-rows.js
+
 /** The format of squeue that parseQueueRow reads (squeue(1), --format). */
 const QUEUE_FORMAT = '%F|%K|%T|%r|%S|%N|%j';
 /** @returns undefined for a line that is not such a row */
@@ -85048,6 +87808,8 @@ function parseQueueRow(line) {
     if (jobId === undefined || cells === undefined || state === undefined || reason === undefined)
         return undefined;
     if (start === undefined || node === undefined || name === undefined || more.length > 0 || !isJobId(jobId))
+        return undefined;
+    if (!isState(state) || [reason, node, name].some(isTooLong))
         return undefined;
     return { jobId, cells: parseTaskList(cells), state, reason, start: secondsOf(start), node, name };
 }
@@ -85064,7 +87826,7 @@ function parseAccountingRow(line, users) {
     if (start === undefined || end === undefined || node === undefined || more.length > 0)
         return undefined;
     const [jobId = '', cells = ''] = id.split('_');
-    if (!isJobId(jobId))
+    if (!isJobId(jobId) || !isState(state.replace(/ by \d+$/, '')) || !/^(\d{1,9}:\d{1,9})?$/.test(exit) || [name, node].some(isTooLong))
         return undefined;
     const by = /^CANCELLED by (\d+)$/.exec(state)?.[1];
     return {
@@ -85083,28 +87845,42 @@ function parseAccountingRow(line, users) {
 function isJobId(text) {
     return /^[1-9]\d{0,14}$/.test(text);
 }
+/** A word such as RUNNING, which sacct may cut off with a +. A new version of Slurm may have others. */
+function isState(text) {
+    return /^[A-Z][A-Z_]{0,40}\+?$/.test(text);
+}
+// A list of nodes is the longest of the texts.
+function isTooLong(text) {
+    return text.length > 20_000;
+}
 /** Times come as seconds since 1970 (SLURM_TIME_FORMAT=%s); Slurm prints other words for times that it does not know. */
 function secondsOf(text) {
-    return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+    return /^[1-9]\d{0,10}$/.test(text) ? Number(text) : undefined;
 }
-// Slurm itself allows at most 4,000,001 tasks in an array (slurm.conf(5), MaxArraySize).
-const MOST_TASKS = 4_000_001;
+// No grid has more cells, so a task with a higher number is not ours.
+const MOST_TASKS = MOST_CELLS;
 /** Task numbers of `3`, `0-7%4`, `1,5-6` or `0-10:2` (squeue(1), %K; sbatch(1), --array); other text has none. */
 function parseTaskList(text) {
-    return text
-        .replace(/%\d+$/, '')
-        .split(',')
-        .flatMap((part) => {
+    const tasks = [];
+    for (const part of text.replace(/%\d+$/, '').split(',')) {
         const [, from, to = from, stride = '1'] = /^(\d{1,7})(?:-(\d{1,7}))?(?::([1-9]\d{0,6}))?$/.exec(part.trim()) ?? [];
         if (from === undefined)
-            return [];
-        const length = Math.floor((Number(to) - Number(from)) / Number(stride)) + 1;
-        return Array.from({ length: Math.min(Math.max(length, 0), MOST_TASKS) }, (_, index) => Number(from) + index * Number(stride));
-    });
+            continue;
+        const last = Math.min(Number(to), MOST_TASKS - 1);
+        for (let task = Number(from); task <= last && tasks.length < MOST_TASKS; task += Number(stride))
+            tasks.push(task);
+    }
+    return tasks;
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/journal.js
 
+// ISO 8601 in UTC, as `date -u` writes it in src/runtime/journal.sh.
+const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/;
+const LONGEST_HOST = 255; // hostname(7)
+const LONGEST_TEXT = 100_000;
+// Launches, jobs and cells have at most seven digits; the names of jobs have room for nine.
+const MOST = 999_999_999;
 /** The lines of a journal. A line that cannot be read is left out; an audit reports it. */
 function parseJournal(lines) {
     return lines.flatMap((line) => parseJournalLine(line) ?? []);
@@ -85117,7 +87893,7 @@ function parseJournalLine(line) {
         return undefined;
     if (typeof job !== 'string' || !isJobId(job) || typeof task !== 'string' || !isJobId(task))
         return undefined;
-    if (typeof host !== 'string' || typeof time !== 'string')
+    if (typeof host !== 'string' || host.length > LONGEST_HOST || typeof time !== 'string' || !UTC.test(time))
         return undefined;
     const seconds = Date.parse(time) / 1000;
     if (!Number.isFinite(seconds))
@@ -85155,26 +87931,31 @@ function parseJournalLine(line) {
 function parseObject(line) {
     try {
         const value = JSON.parse(line);
-        return typeof value === 'object' && value !== null ? value : {};
+        return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {};
     }
     catch {
         return {};
     }
 }
+/** Is this the number of a launch, a job or a cell, or how often something happened? */
 function isCount(value) {
-    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST;
 }
 function integerOr(value) {
     return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
 }
 function textOr(value) {
-    return typeof value === 'string' ? value : undefined;
+    return typeof value === 'string' && value.length <= LONGEST_TEXT ? value : undefined;
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/ledger.js
 
 
 
+
+
+// The actor and the address of the workflow run.
+const LONGEST_BY = 4000;
 /**
  * The lines of a ledger. A line that cannot be read is left out: a full disk or a kill may leave half a line, and its job is
  * still found by its name.
@@ -85194,7 +87975,7 @@ function parseLedgerLine(line) {
             const seconds = typeof time === 'string' ? Date.parse(time) / 1000 : Number.NaN;
             return {
                 ...{ event, launch, jobNumber: step, cell: isCount(cell) ? cell : undefined, jobId: job, after: ids },
-                tag: typeof tag === 'string' ? tag : '',
+                tag: typeof tag === 'string' && parseJobName(tag) !== undefined ? tag : '',
                 time: Number.isFinite(seconds) ? seconds : undefined,
             };
         }
@@ -85204,7 +87985,7 @@ function parseLedgerLine(line) {
                 return undefined;
             return {
                 ...{ event, launch, jobId, cell: task === undefined ? undefined : Number(task) },
-                by: typeof by === 'string' ? by : undefined,
+                by: typeof by === 'string' && by.length <= LONGEST_BY ? by : undefined,
                 notNeeded: why === 'done',
             };
         }
@@ -85222,21 +88003,27 @@ function isReleased(ledger, launch) {
 /** The jobs that were queued and released, in the order of the ledger, without those that a launch rolled back. */
 function releasedJobs(ledger) {
     const held = new Map();
+    const byLaunch = new Map();
     const released = [];
     for (const line of ledger) {
         switch (line.event) {
             case 'submitted':
                 held.set(line.jobId, line);
+                byLaunch.set(line.launch, (byLaunch.get(line.launch) ?? new Set()).add(line.jobId));
                 break;
             case 'cancelled':
                 if (line.cell === undefined)
                     held.delete(line.jobId);
                 break;
             case 'releasing':
-                for (const job of [...held.values()].filter((one) => one.launch === line.launch)) {
+                for (const jobId of byLaunch.get(line.launch) ?? []) {
+                    const job = held.get(jobId);
+                    if (job?.launch !== line.launch)
+                        continue;
                     released.push(job);
-                    held.delete(job.jobId);
+                    held.delete(jobId);
                 }
+                byLaunch.delete(line.launch);
                 break;
             case 'released':
                 break;
@@ -85248,22 +88035,24 @@ function releasedJobs(ledger) {
 }
 /** The number of the last job that was queued and released; 0 for none. */
 function lastJob(ledger) {
-    return Math.max(0, ...releasedJobs(ledger).map((line) => line.jobNumber));
+    return greatest(releasedJobs(ledger).map((line) => line.jobNumber));
 }
 /**
  * The number of the next launch, and of its first job.
  * @param earlier the launches in the manifest, for when the ledger was purged with its workdir
  */
 function nextLaunch(ledger, earlier = []) {
-    const last = ledger.length > 0 ? lastJob(ledger) : Math.max(0, ...earlier.flatMap((one) => one.steps));
+    const last = ledger.length > 0 ? lastJob(ledger) : greatest(earlier.flatMap((one) => one.steps));
     return {
-        launch: Math.max(0, ...ledger.map((line) => line.launch), ...earlier.map((one) => one.launch)) + 1,
+        launch: greatest([...ledger, ...earlier].map((one) => one.launch)) + 1,
         firstJob: last + 1,
         nonce: (0,external_node_crypto_.randomBytes)(3).toString('hex'),
     };
 }
 
 ;// CONCATENATED MODULE: ./lib/audit/ranges.js
+// Checkpoints are saved at regular steps, so that a few ranges are enough.
+const MOST_RANGES = 10_000;
 /** `20-480/20,499`, as checkpoint_ranges of src/runtime/checkpoints.sh writes it; undefined for any other text. */
 function parseRanges(text) {
     if (text === undefined)
@@ -85271,7 +88060,10 @@ function parseRanges(text) {
     if (text === '')
         return [];
     const ranges = [];
-    for (const piece of text.split(',')) {
+    const pieces = text.split(',');
+    if (pieces.length > MOST_RANGES)
+        return undefined;
+    for (const piece of pieces) {
         const match = /^(\d{1,18})(?:-(\d{1,18})\/(\d{1,18}))?$/.exec(piece);
         if (match === null)
             return undefined;
@@ -85316,6 +88108,7 @@ function foldRanges(numbers) {
 
 
 
+
 /** Clocks of nodes and file servers differ, and a task may write after it has recorded its end. Seconds. */
 const SLACK_SECONDS = 300;
 /**
@@ -85356,7 +88149,10 @@ function tasksOf(lines, cell) {
         if (open !== undefined && (line.event === 'start' || found !== undefined)) {
             const saved = savedByKilled(open, found, line);
             tasks.push({ ...open, outcome: 'killed', ended: line.time, saved });
-            newest = { step: Math.max(open.resumeStep, ...saved.map((range) => range.last)), line: number };
+            newest = {
+                step: greatest(saved.map((range) => range.last), open.resumeStep),
+                line: number,
+            };
             open = undefined;
         }
         if (line.event === 'start') {
@@ -85366,7 +88162,6 @@ function tasksOf(lines, cell) {
             if (line.resumeStep === undefined)
                 continue;
             open = startedTask(line, line.resumeStep);
-            newest = { step: line.resumeStep, line: number };
         }
         else if (line.event === 'end') {
             if (open === undefined || open.taskId !== line.taskId || open.restart !== line.restart || line.newestStep === undefined) {
@@ -85566,6 +88361,10 @@ function experimentId(name, commit, overridesHash = '', attempt = 1) {
         parts.push(`a${attempt}`);
     return parts.join('-');
 }
+/** Can this be an EXPERIMENT_ID? Such a text is safe in a path, in a job name, in an address and in Markdown. */
+function isExperimentId(text) {
+    return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
+}
 /** The W&B run id of one cell. job.sh builds the same id in the job. */
 function wandbRunId(id, cell) {
     return `${id}-${cell}`;
@@ -85588,6 +88387,10 @@ function wandbLinks(wandb, id, cells) {
 }
 
 ;// CONCATENATED MODULE: ./lib/chain/manifest.js
+
+
+
+
 
 
 
@@ -85647,81 +88450,109 @@ function overrideTexts(experiment, inId) {
         .map((override) => `${override.path}=${override.value}`)
         .sort();
 }
+// What a record may hold. Anybody who can write the file can write anything into it, so nothing is believed that is not checked
+// here. Keys that this version does not know are allowed and left out.
+const LONGEST_PATH = 4096; // PATH_MAX
+const MOST_LAUNCHES = 10_000;
+const MOST_NUMBER = 999_999_999;
+// No shell word and no path can hold a NUL.
+const manifest_text = (most = 100_000) => pipe(string(), maxLength(most), check((value) => !value.includes('\0')));
+const texts = (most = 1000) => pipe(array(manifest_text()), maxLength(most));
+const manifest_number = (least, most = MOST_NUMBER) => pipe(number(), integer(), minValue(least), maxValue(most));
+const commit = pipe(string(), check(isCommitId));
+const override = pipe(manifest_text(), regex(/^[^=]+=/));
+const overrides = pipe(array(override), maxLength(1000));
+const absolute = pipe(manifest_text(LONGEST_PATH), check((path) => path.startsWith('/') && !path.split('/').includes('..')));
+const pullRequest = manifest_number(1);
+// `owner/name`; empty where there is no GitHub.
+const repository = pipe(string(), regex(/^([\w.-]{1,100}\/[\w.-]{1,100})?$/));
+const identity = {
+    id: pipe(string(), check(isExperimentId)),
+    name: manifest_text(),
+    commit,
+    path: manifest_text(LONGEST_PATH),
+    attempt: manifest_number(1, 99),
+    overrides,
+    subject: manifest_text(1_000_000),
+    chain: overrides,
+    repository,
+    pullRequests: pipe(array(pullRequest), maxLength(MOST_LAUNCHES)),
+    cluster: manifest_text(),
+    save: absolute,
+    checkpoints: object({ prefix: manifest_text(LONGEST_PATH), complete: manifest_text(LONGEST_PATH), offset: picklist([0, 1]) }),
+};
+// The commit, and a hash of the patterns that exclude files, if there are any.
+const codeName = pipe(string(), regex(/^[0-9a-f]{40}(-[0-9a-f]{6})?$/));
+const sha256 = pipe(string(), regex(/^[0-9a-f]{64}$/));
+const summarySchema = pipe(object({ ...identity, codeName }), check((one) => isSavedUnderItsId(one), 'save'));
+const launchSchema = object({
+    launch: manifest_number(1),
+    command: picklist(['launch', 'extend', 'restart']),
+    steps: pipe(array(manifest_number(1)), maxLength(MOST_CELLS)),
+    overrides,
+    slurm: manifest_text(),
+    sbatchVariables: texts(),
+    jobScript: union([sha256, literal('')]),
+    sbatch: array(texts()),
+    actor: manifest_text(),
+    runUrl: manifest_text(),
+    repository,
+    pullRequest: optional(pullRequest),
+    at: pipe(string(), regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/)),
+});
+const manifestSchema = pipe(object({
+    ...identity,
+    version: literal(1),
+    workdir: absolute,
+    slurm: pipe(array(strictTuple([manifest_text(), union([manifest_text(), literal(true)])])), maxLength(1000)),
+    wandb: nullable(object({ group: manifest_text(), runs: texts(MOST_CELLS) })),
+    code: object({ name: codeName, digest: sha256, submodules: texts(1_000_000), lfsPointers: texts(1_000_000) }),
+    cells: pipe(array(object({
+        cell: manifest_number(0, MOST_CELLS - 1),
+        choices: record(manifest_text(), manifest_text(10_000_000)),
+        nSteps: nullable(manifest_number(1, Number.MAX_SAFE_INTEGER)),
+    })), maxLength(MOST_CELLS), check((cells) => cells.every(({ cell }, index) => cell === index))),
+    launches: pipe(array(launchSchema), maxLength(MOST_LAUNCHES)),
+}), check((one) => isSavedUnderItsId(one), 'save'));
+function isSavedUnderItsId({ id, save }) {
+    return save.endsWith(`/${id}`);
+}
 /** @param where the file, for the message. @throws Problem for text that is not a manifest */
 function parseManifest(text, where) {
-    let value;
+    const value = parsed(text, where);
+    const result = safeParse(manifestSchema, value, { abortEarly: true });
+    if (!result.success)
+        throw manifest_unreadable(where, 'a manifest', result.issues);
+    const { launches, ...rest } = result.output;
+    return { ...rest, launches: launches.map((launch) => ({ ...launch, pullRequest: launch.pullRequest })) };
+}
+/**
+ * @param text summary.json, or the manifest of an older version
+ * @param where the file, for the message
+ * @throws Problem for other text
+ */
+function parseSummary(text, where) {
+    const value = parsed(text, where);
+    if (typeof value === 'object' && value !== null && 'version' in value)
+        return summaryOf(parseManifest(text, where));
+    const result = safeParse(summarySchema, value, { abortEarly: true });
+    if (!result.success)
+        throw manifest_unreadable(where, 'a summary of a manifest', result.issues);
+    return result.output;
+}
+function parsed(text, where) {
     try {
-        value = JSON.parse(text);
+        return JSON.parse(text);
     }
     catch (error) {
-        throw new Problem(`${where} is not valid JSON: ${messageOf(error)}. Restore it from the other copy of the manifest`);
+        throw new Problem(`${where} is not valid JSON: ${messageOf(error).slice(0, 200)}. Restore it from the other copy of the manifest`);
     }
-    if (!isManifest(value))
-        throw new Problem(`${where} is not a manifest that this version of the action can read`);
-    return value;
 }
-/** @param text summary.json, or the manifest of an older version. @returns undefined for other text, which a closer look reports */
-function parseSummary(text) {
-    let value;
-    try {
-        value = JSON.parse(text);
-    }
-    catch {
-        return undefined;
-    }
-    if (isManifest(value))
-        return summaryOf(value);
-    return isSummary(value) ? value : undefined;
-}
-function isSummary(value) {
-    if (typeof value !== 'object' || value === null)
-        return false;
-    const summary = value;
-    return hasIdentity(summary) && typeof summary.codeName === 'string';
-}
-function isManifest(value) {
-    if (typeof value !== 'object' || value === null)
-        return false;
-    const manifest = value;
-    return (manifest.version === 1 &&
-        hasIdentity(manifest) &&
-        typeof manifest.workdir === 'string' &&
-        Array.isArray(manifest.slurm) &&
-        typeof manifest.wandb === 'object' &&
-        isCode(manifest.code) &&
-        Array.isArray(manifest.cells) &&
-        manifest.cells.every(isCell) &&
-        Array.isArray(manifest.launches) &&
-        manifest.launches.every(isLaunch));
-}
-/** The checks that a summary and a manifest share. */
-function hasIdentity(value) {
-    const texts = ['id', 'name', 'commit', 'path', 'subject', 'repository', 'cluster', 'save'];
-    const lists = ['overrides', 'chain', 'pullRequests'];
-    return (texts.every((key) => typeof value[key] === 'string') &&
-        lists.every((key) => Array.isArray(value[key])) &&
-        typeof value.attempt === 'number' &&
-        isCheckpoints(value.checkpoints));
-}
-function isCheckpoints(value) {
-    const names = value;
-    return typeof names?.prefix === 'string' && typeof names.complete === 'string' && (names.offset === 0 || names.offset === 1);
-}
-function isCode(value) {
-    const code = value;
-    return typeof code?.name === 'string' && typeof code.digest === 'string';
-}
-function isCell(value) {
-    const cell = value;
-    return typeof cell?.cell === 'number' && typeof cell.choices === 'object' && (cell.nSteps === null || typeof cell.nSteps === 'number');
-}
-function isLaunch(value) {
-    const launch = value;
-    return (typeof launch?.launch === 'number' &&
-        Array.isArray(launch.steps) &&
-        typeof launch.actor === 'string' &&
-        typeof launch.runUrl === 'string' &&
-        typeof launch.at === 'string');
+function manifest_unreadable(where, what, issues) {
+    const [issue] = issues;
+    const field = getDotPath(issue)?.slice(0, 100) ?? (issue.message === 'save' ? 'save' : '');
+    const why = field === '' ? '' : `: its field ${field} is missing, or has a value that no launch writes`;
+    return new Problem(`${where} is not ${what} that this version of the action can read${why}`);
 }
 const DIFFERENCES_SHOWN = 5;
 /**
@@ -85912,14 +88743,13 @@ function refuseLineEnds(name) {
         throw new Problem(`the commit holds a file whose name has a line end in it: ${JSON.stringify(name)}. Rename it, or leave it out with code.exclude`);
 }
 
-;// CONCATENATED MODULE: external "node:fs"
-const external_node_fs_namespaceObject = require("node:fs");
 ;// CONCATENATED MODULE: ./lib/cluster/runtime.js
 
 // The bundler looks for `new URL('…', import.meta.url)` and copies each of these files beside the bundle.
 const read = (url) => (0,external_node_fs_namespaceObject.readFileSync)(url, 'utf8');
 /** The shell code that runs on the cluster, by file name. */
 const RUNTIME = {
+    trust: read(__nccwpck_require__.ab + "trust.sh"),
     frame: read(__nccwpck_require__.ab + "frame.sh"),
     lock: read(__nccwpck_require__.ab + "lock.sh"),
     probe: read(__nccwpck_require__.ab + "probe.sh"),
@@ -85937,6 +88767,54 @@ const RUNTIME = {
     ledger: read(__nccwpck_require__.ab + "ledger.sh"),
     job: read(__nccwpck_require__.ab + "job.sh"),
 };
+
+;// CONCATENATED MODULE: ./lib/cluster/account.js
+
+
+
+const DEADLINE_SECONDS = 30;
+const SHOWN = 300;
+/**
+ * Why a program ended before it began: what the account does instead of running commands. Asked only after a program gave no
+ * answer at all. It tries smaller and smaller parts of what shell.ts needs.
+ * @returns undefined if the account runs commands as it should
+ */
+async function whyNothingRan({ connection, cluster }) {
+    const { name } = connection;
+    const { user } = cluster.login;
+    const word = (0,external_node_crypto_.randomBytes)(12).toString('hex');
+    let said = '';
+    const echoes = async (command) => {
+        let [out, text] = ['', ''];
+        const exit = await connection.execute(command, {
+            input: external_node_stream_.Readable.from([]),
+            deadlineSeconds: DEADLINE_SECONDS,
+            onStdout: (chunk) => {
+                out = (out + chunk.toString()).slice(-100_000);
+                text = (text + chunk.toString()).slice(0, SHOWN);
+            },
+            onStderr: (chunk) => {
+                text = (text + chunk.toString()).slice(0, SHOWN);
+            },
+        });
+        said = text.trim() === '' ? '' : `. It printed: ${text.trim().replace(/\s*\n\s*/g, '; ')}`;
+        // What gets lost now says nothing about the account.
+        return out.includes(word) || 'lost' in exit;
+    };
+    if (!(await echoes(`echo ${word}`))) {
+        if (said === '' || /not available|nologin/i.test(said)) {
+            return new Problem(`${name} does not let ${user} run commands: its login shell is nologin, /bin/false or the like. Ask the cluster's staff for an account with a shell, or for the right login node${said}`);
+        }
+        return new Problem(`${name} does not let ${user} run commands: something else runs instead, such as a forced command (command="…" in ~/.ssh/authorized_keys). Use a key without one${said}`);
+    }
+    if (!(await echoes(`exec bash -c 'echo $0' ${word}`))) {
+        return new Problem(`${name} has no bash on the PATH of ${user}. Programs on the login node need bash 4.2 or later${said}`);
+    }
+    if (!(await echoes(`exec bash -c 'exec bash -l -c "$0"' 'echo ${word}'`))) {
+        return new Problem(`${name}: a start-up file of ${user} ends or replaces the shell before anything can run, as 'exec zsh' does in ~/.bash_profile, ~/.profile or /etc/profile.d. Do that for interactive shells only: [[ $- == *i* ]] && exec zsh${said}`);
+    }
+    return undefined;
+}
 
 ;// CONCATENATED MODULE: ./lib/cluster/answers.js
 /** All answers of a program, in the order in which they came. */
@@ -85990,6 +88868,7 @@ function decodeAnswer(table, { key, values }) {
 
 
 
+
 /** The answers of frame.sh, which every program has. */
 const FRAME_ANSWERS = { problem: ['what', 'details…'] };
 /** The outcome is not known: the program may have done all, some or none of its work. */
@@ -86004,13 +88883,15 @@ const LONGEST_LINE = 32_000_000;
  * The command is made of two single-quoted words without !, ' or \, because every login shell reads those alike. The outer
  * bash moves stdin to descriptor 3 before the start-up files of the inner bash can read from it.
  * @param onAnswer called with each answer as soon as it is there
- * @throws Unknown when the reply is not complete, or not one that the program can give
+ * @throws Unknown when the reply is not complete, or not one that the program can give; Problem when the account runs no programs
  */
 async function runProgram(login, program, run, onAnswer = () => { }) {
     const marker = `@${(0,external_node_crypto_.randomBytes)(12).toString('hex')}`;
     const text = Buffer.from([
         `MARK=${quote(marker)}`,
         login.cluster.prelude,
+        `CHAIN_SHARE=${login.cluster.share ?? ''}`,
+        RUNTIME.trust,
         RUNTIME.frame,
         ...program.parts.map((part) => RUNTIME[part]),
         ...run.calls.map((one) => `${one} || exit`),
@@ -86062,6 +88943,11 @@ async function runProgram(login, program, run, onAnswer = () => { }) {
         throw new Unknown(`${name}: unexpected output while ${run.purpose}: ${nonsense}. This is a fault of slurm-chain; please report it`);
     }
     if (status === undefined) {
+        if ('code' in exit && answers.length === 0) {
+            const reason = await whyNothingRan(login);
+            if (reason !== undefined)
+                throw reason;
+        }
         const how = 'lost' in exit ? exit.lost : `it exited with ${exit.code} before it was done`;
         throw new Unknown(`${name}: the connection ended while ${run.purpose}: ${how}${endOfStderr(stderr)}`);
     }
@@ -86144,6 +89030,7 @@ class LineReader {
 /** The batch script of every job. */
 const JOB_SCRIPT = [
     '#!/bin/bash\n',
+    RUNTIME.trust,
     RUNTIME.lock,
     RUNTIME.layout,
     RUNTIME['job-name'],
@@ -86244,6 +89131,7 @@ const program_ANSWERS = {
     'copy-added': ['index', 'count', 'names…'],
     'copy-missing': ['index', 'dir'],
     'copy-unknown': ['index', 'dir'],
+    distrusted: ['index', 'what'],
     'task-end': ['taskId', 'seconds'],
     cost: ['files', 'bytes', 'nanoseconds'],
 };
@@ -86278,7 +89166,7 @@ function factsOf(answers, expected) {
     return {
         experiments: Array.from({ length: expected }, (_, index) => experimentFacts(grouped, String(index))),
         codes: new Map(answers.all('code').map(({ dir, recorded, actual, count, names }) => [dir, { recorded, actual, bad: pathList({ count, names }) }])),
-        taskEnds: new Map(answers.all('task-end').flatMap(({ taskId, seconds }) => (Number(seconds) > 0 ? [[taskId, Number(seconds)]] : []))),
+        taskEnds: new Map(answers.all('task-end').flatMap(({ taskId, seconds }) => (/^[1-9]\d{0,10}$/.test(seconds) ? [[taskId, Number(seconds)]] : []))),
         cost: { filesHashed: Number(files), bytesHashed: Number(bytes), clusterSeconds: Number(nanoseconds) / 1e9 },
     };
 }
@@ -86301,6 +89189,7 @@ function groupAnswers(answers) {
         added: by(answers.all('copy-added')),
         missing: by(answers.all('copy-missing')),
         unknown: by(answers.all('copy-unknown')),
+        distrusted: by(answers.all('distrusted')),
     };
 }
 function experimentFacts(grouped, index) {
@@ -86315,6 +89204,7 @@ function experimentFacts(grouped, index) {
         ledger: ledger.length > 0 ? ledger : undefined,
         journals: new Map(journals.filter(({ end }) => end !== 'unreadable').map(({ cell, end, lines }) => [Number(cell), { lines, cut: end === 'half' }])),
         unreadable: new Set(journals.filter(({ end }) => end === 'unreadable').map(({ cell }) => Number(cell))),
+        distrusted: (grouped.distrusted.get(index) ?? []).map(({ what }) => what),
         releasedChecksums: new Map((grouped.released.get(index) ?? []).flatMap(({ pairs }) => pairs.map((pair) => [Number(pair.split(' ')[0]), pair.split(' ')[1] ?? '']))),
         checkpoints: (grouped.checkpoints.get(index) ?? []).flatMap(({ rows }) => rows),
         files: new Map((grouped.files.get(index) ?? []).flatMap(({ lines }) => lines.flatMap(sumLine))),
@@ -86349,7 +89239,7 @@ function pathList({ count, names }) {
 function checkpointsOf(rows, prefix) {
     const cells = new Map();
     for (const row of rows) {
-        const match = /^(\d+)(?:\.\d+)? (\d+)(?:\.\d+)? ([epw]) (\d+)\/(.*)$/.exec(row);
+        const match = /^(\d{1,11})(?:\.\d+)? (\d{1,11})(?:\.\d+)? ([epw]) (\d{1,7})\/(.*)$/s.exec(row);
         if (match === null)
             continue;
         const [, modified, touched, state, cell = '', name = ''] = match;
@@ -86415,18 +89305,21 @@ const LASTING = [
 function compareSummaries(facts, manifest) {
     const expected = summaryOf(manifest);
     const changed = facts.summaries.flatMap(({ file, text }) => {
-        const summary = parseSummary(text);
-        if (summary === undefined)
-            return [`${file} cannot be read`];
-        return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`);
+        try {
+            const summary = parseSummary(text, file);
+            return LASTING.flatMap((key) => fieldDifferences(summary[key], expected[key], key)).map(({ path, a, b }) => `${path} is ${valueText(a)} in ${file} and ${valueText(b)} in the manifest`);
+        }
+        catch (error) {
+            return [messageOf(error)];
+        }
     });
     return findings({ changed });
 }
-const sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
-const OUR_JOB_SCRIPT = sha256(JOB_SCRIPT);
+const compare_sha256 = (text) => (0,external_node_crypto_.createHash)('sha256').update(text).digest('hex');
+const OUR_JOB_SCRIPT = compare_sha256(JOB_SCRIPT);
 /** Compares configs and scripts on the cluster with what the commit gives. */
 function compareFiles(facts, manifest, { experiment, savePath }) {
-    const expected = new Map(filesOf(experiment, savePath).map(({ path, content }) => [path, sha256(content)]));
+    const expected = new Map(filesOf(experiment, savePath).map(({ path, content }) => [path, compare_sha256(content)]));
     const wrong = [...expected].filter(([path, digest]) => facts.files.has(path) && facts.files.get(path) !== digest).map(([path]) => path);
     const gone = [...expected.keys()].filter((path) => !facts.files.has(path));
     const extra = [...facts.files.keys()].filter((path) => path.startsWith('configs/') && !expected.has(path));
@@ -86528,160 +89421,144 @@ function presence({ experimentDirectory, saveDirectory }, facts, savedManifest) 
 
 // EXTERNAL MODULE: external "node:util"
 var external_node_util_ = __nccwpck_require__(7975);
-;// CONCATENATED MODULE: ./lib/experiment/grid.js
+;// CONCATENATED MODULE: ./lib/experiment/glob.js
+// Patterns of file names, matched without backtracking.
 
-
-
-// Far beyond the MaxArraySize of any site we know (the default is 1001), so a larger grid is a typo.
-const MOST_CELLS = 100_000;
+const MOST_ALTERNATIVES = 100;
+const LONGEST_PATTERN = 256;
 /**
- * The cartesian product of every `^key` list in the document.
- *
- * Within one mapping, the normal keys come first (they may hold grids deeper down), then the `^` keys, each in document
- * order. The last one changes fastest. If a key occurs with and without `^`, the one with `^` counts. Lists without `^` are
- * values.
- * @throws Problem if a `^key` does not hold a list or holds an empty one, or if there are more cells than any Slurm takes
+ * A pattern of paths: `*` and `?` stand for letters inside one name, `[a-z]` and `[!a-z]` for one letter, `**` as a whole name for
+ * any number of folders, `{a,b}` for one of several texts. As in a shell, a name that starts with a dot is matched only by a
+ * pattern that starts with a dot there. The time to match is at most proportional to the length of the pattern times that of the
+ * path.
+ * @throws Problem for a pattern that is too long or has too many alternatives
  */
-function gridOf(source) {
-    const whole = axisOfMap(source, rootOf(source), '');
-    if (whole.size > MOST_CELLS) {
-        throw new Problem(`${source.file}: the grid has ${whole.size.toLocaleString('en')} cells; at most ${MOST_CELLS.toLocaleString('en')} are allowed, and most clusters take fewer. Shorten a ^ list or remove one`);
+function globOf(pattern) {
+    if (pattern.length > LONGEST_PATTERN) {
+        throw new Problem(`the pattern '${pattern.slice(0, 60)}…' has ${pattern.length} characters; at most ${LONGEST_PATTERN} are allowed`);
     }
-    return {
-        size: whole.size,
-        cell(number) {
-            const choices = new Map();
-            const node = whole.pick(number, choices);
-            return { number, choices, root: node };
-        },
+    const alternatives = alternativesOf(pattern).map((one) => one.split('/').map((name) => (name === '**' ? name : tokensOf(name))));
+    return (path) => {
+        const names = path.split('/').map((name) => [...name]);
+        return alternatives.some((parts) => matchesPath(parts, names));
     };
 }
-function axisOfMap(source, map, path) {
-    const gridded = new Set();
-    for (const pair of map.items) {
-        const key = keyText(pair);
-        if (isGridKey(key))
-            gridded.add(key.slice(1));
+/** `a{b,c}d` as abd and acd. */
+function alternativesOf(pattern) {
+    let done = [''];
+    let rest = pattern;
+    for (;;) {
+        const braces = /\{([^{}]*,[^{}]*)\}/.exec(rest);
+        if (braces === null)
+            return done.map((start) => start + rest);
+        // Braces inside braces: the inner ones come first.
+        const before = rest.slice(0, braces.index);
+        if (/[{]/.test(before)) {
+            const inner = (braces[1] ?? '').split(',').map((one) => before + one + rest.slice(braces.index + braces[0].length));
+            const all = inner.flatMap((one) => alternativesOf(one)).flatMap((one) => done.map((start) => start + one));
+            return limited(all, pattern);
+        }
+        done = limited(done.flatMap((start) => (braces[1] ?? '').split(',').map((one) => start + before + one)), pattern);
+        rest = rest.slice(braces.index + braces[0].length);
     }
-    const slots = [];
-    for (const item of map.items) {
-        const pair = item;
-        const key = keyText(pair);
-        const isGrid = isGridKey(key);
-        const name = isGrid ? key.slice(1) : key;
-        if (!isGrid && gridded.has(key))
+}
+function limited(alternatives, pattern) {
+    if (alternatives.length <= MOST_ALTERNATIVES)
+        return alternatives;
+    throw new Problem(`the pattern '${pattern}' stands for more than ${MOST_ALTERNATIVES} patterns; write fewer {…}, or several patterns`);
+}
+function tokensOf(name) {
+    const tokens = [];
+    let rest = name;
+    while (rest !== '') {
+        const [set, not, members] = /^\[([!^]?)(\]?[^\]]*)\]/.exec(rest) ?? [];
+        const [escaped] = /^\\./u.exec(rest) ?? [];
+        const [letter = ''] = rest;
+        if (set !== undefined && members !== undefined) {
+            const isIn = setOf(members);
+            tokens.push(not === '' ? isIn : (one) => !isIn(one));
+            rest = rest.slice(set.length);
             continue;
-        const below = path === '' ? name : `${path}.${name}`;
-        const axis = isGrid ? axisOfGrid(source, pair, below) : axisOfValue(source, pair.value, below);
-        slots.push({ pair, key: name, axis, isGrid });
+        }
+        if (letter === '*') {
+            if (tokens.at(-1) !== '*')
+                tokens.push('*');
+        }
+        else if (letter === '?')
+            tokens.push(() => true);
+        else {
+            const wanted = escaped === undefined ? letter : escaped.slice(1);
+            tokens.push((one) => one === wanted);
+            rest = rest.slice((escaped ?? letter).length);
+            continue;
+        }
+        rest = rest.slice(1);
     }
-    const order = [...slots.filter((slot) => !slot.isGrid), ...slots.filter((slot) => slot.isGrid)];
-    const size = order.reduce((product, slot) => product * slot.axis.size, 1);
-    return {
-        size,
-        pick(index, choices) {
-            const chosen = new Map();
-            let rest = index;
-            const digits = order.toReversed().map((slot) => {
-                const digit = rest % slot.axis.size;
-                rest = Math.floor(rest / slot.axis.size);
-                return { slot, digit };
-            });
-            for (const { slot, digit } of digits.toReversed())
-                chosen.set(slot.pair, slot.axis.pick(digit, choices));
-            // A shallow copy: cells share the nodes that no grid touches. experiment.ts relies on it.
-            const variant = Object.assign(new dist/* YAMLMap */.CA(map.schema), map);
-            variant.items = slots.map(({ pair, key, isGrid }) => {
-                const value = chosen.get(pair) ?? null;
-                return isGrid ? new dist/* Pair */.Rm(plainKey(pair, key), detachedFromList(value)) : new dist/* Pair */.Rm(pair.key, value);
-            });
-            return variant;
-        },
-    };
+    return { tokens, mayStartWithDot: /^(\.|\\\.)/.test(name) };
 }
-function axisOfValue(source, node, path) {
-    const value = resolved(source, node);
-    if ((0,dist/* isMap */.jh)(value) && holdsGrid(source, value))
-        return axisOfMap(source, value, path);
-    return constant(node ?? new dist/* Scalar */.X5(null));
+function setOf(members) {
+    const letters = new Set();
+    const ranges = [];
+    const all = [...members];
+    for (let at = 0; at < all.length; at += 1) {
+        const [first = '', dash, last] = all.slice(at, at + 3);
+        if (dash === '-' && last !== undefined) {
+            ranges.push([first, last]);
+            at += 2;
+        }
+        else
+            letters.add(first);
+    }
+    return (letter) => letters.has(letter) || ranges.some(([first, last]) => letter >= first && letter <= last);
 }
-function axisOfGrid(source, pair, path) {
-    const list = resolved(source, pair.value);
-    const place = placeOf(source, pair.key);
-    if (!(0,dist/* isSeq */.oP)(list))
-        throw new Problem(`^${path} must hold a list, one value for each cell of the grid, such as [1, 2]`, place);
-    if (list.items.length === 0)
-        throw new Problem(`^${path} is an empty list, so the grid would have no cells; add a value or remove the key`, place);
-    const options = list.items.map((item) => {
-        const value = resolved(source, item);
-        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value) ? axisOfMap(source, value, path) : constant(item);
-    });
-    const size = options.reduce((sum, option) => sum + option.size, 0);
-    return {
-        size,
-        pick(index, choices) {
-            let rest = index;
-            for (const option of options) {
-                if (rest < option.size) {
-                    const inner = new Map();
-                    const node = option.pick(rest, inner);
-                    choices.set(path, spelled(source, node));
-                    for (const [key, value] of inner)
-                        choices.set(key, value);
-                    return node;
+function matchesPath(parts, names) {
+    // Which starts of the path the parts so far may stand for.
+    let ends = new Set([0]);
+    for (const [index, part] of parts.entries()) {
+        const next = new Set();
+        for (const end of ends) {
+            if (part === '**') {
+                // At the end of a pattern it stands for files inside a folder, not for the folder itself.
+                if (index < parts.length - 1)
+                    next.add(end);
+                for (let at = end; at < names.length && names[at]?.[0] !== '.'; at += 1) {
+                    if (next.has(at + 1))
+                        break;
+                    next.add(at + 1);
                 }
-                rest -= option.size;
             }
-            throw new RangeError(`no variant ${index} of ^${path}`);
-        },
-    };
-}
-function constant(node) {
-    return { size: 1, pick: () => node };
-}
-/** @throws Problem for a mapping that contains itself, because its walk would not end */
-function holdsGrid(source, map, within = []) {
-    if (within.includes(map))
-        throw new Problem('this mapping contains itself through an alias; write the value out', placeOf(source, map));
-    return map.items.some((item) => {
-        const pair = item;
-        if (isGridKey(keyText(pair)))
-            return true;
-        const value = resolved(source, pair.value);
-        return (0,dist/* isMap */.jh)(value) && holdsGrid(source, value, [...within, map]);
-    });
-}
-function isGridKey(key) {
-    return key.length > 1 && key.startsWith('^');
-}
-/** The key without its ^, with the comments and blank lines before it. */
-function plainKey(pair, name) {
-    const key = new dist/* Scalar */.X5(name);
-    if ((0,dist/* isScalar */.jn)(pair.key)) {
-        if (pair.key.commentBefore)
-            key.commentBefore = pair.key.commentBefore;
-        if (pair.key.spaceBefore)
-            key.spaceBefore = true;
-        if (pair.key.range)
-            key.range = pair.key.range;
+            else if (end < names.length && matchesName(part, names[end] ?? []))
+                next.add(end + 1);
+        }
+        ends = next;
     }
-    return key;
+    return ends.has(names.length);
 }
-/** A list item as the value of a mapping, without the blank lines and comments that separated it from other items. */
-function detachedFromList(node) {
-    if (!node?.spaceBefore && !node?.commentBefore)
-        return node;
-    const copy = node.clone();
-    copy.spaceBefore = false;
-    copy.commentBefore = null;
-    return copy;
-}
-/** A choice as one line of text, not shortened. */
-function spelled(source, node) {
-    if ((0,dist/* isScalar */.jn)(node) && node.source !== undefined && !node.source.includes('\n'))
-        return node.source;
-    const value = node.toJS(source.document);
-    return typeof value === 'string' ? value : JSON.stringify(value);
+/** Goes back to the last `*` only: what earlier ones stand for does not matter then. */
+function matchesName({ tokens, mayStartWithDot }, letters) {
+    if (letters[0] === '.' && !mayStartWithDot)
+        return false;
+    let [token, letter] = [0, 0];
+    let star;
+    while (letter < letters.length) {
+        const wanted = tokens[token];
+        if (wanted === '*') {
+            star = { token, letter };
+            token += 1;
+        }
+        else if (wanted?.(letters[letter] ?? '')) {
+            token += 1;
+            letter += 1;
+        }
+        else if (star !== undefined) {
+            star.letter += 1;
+            token = star.token + 1;
+            letter = star.letter;
+        }
+        else
+            return false;
+    }
+    return tokens.slice(token).every((one) => one === '*');
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/experiment.js
@@ -86697,22 +89574,25 @@ function spelled(source, node) {
 
 
 
+
 /**
  * Reads an experiment from a commit.
+ * @param config of the same commit
  * @param given the overrides; one of `cluster` replaces the cluster that the yaml names
+ * @param site the clusters to choose from. Without it, as for a record, the experiment has no cluster, and every override counts
  * @throws Problem for everything that is wrong with the file, with line and column where there is one
  */
-async function loadExperiment(repo, commit, config, path, given = []) {
+async function loadExperiment(repo, commit, config, path, given = [], site) {
     const file = repoPath(path);
     const source = parseSource(file, await fileAt(repo, commit, file));
-    return experimentFrom(source, commit, config, given);
+    return experimentFrom(source, commit, config, given, site);
 }
 /** The pure part of loadExperiment. */
-function experimentFrom(source, commit, config, given) {
+function experimentFrom(source, commit, config, given, site) {
     // chain.* and cluster are settings of the launch that most experiments leave out, so an override may add them.
     const overrides = given
         .map((override) => (/^(chain\..+|cluster)$/.test(override.path) ? { ...override, mayAdd: true } : override))
-        .filter((override) => override.path !== 'cluster' || override.value.trim() !== clusterWritten(source, config));
+        .filter(({ path, value }) => site === undefined || path !== 'cluster' || value.trim() !== clusterWritten(source, config, site));
     const changed = applyOverrides(source, overrides);
     const grid = gridOf(changed);
     const layers = layersOf(changed, grid.cell(0).root, config);
@@ -86729,13 +89609,13 @@ function experimentFrom(source, commit, config, given) {
         attempt: 1,
         settings,
         cells: cellsOf(changed, grid, config, settings, written),
-        cluster: clusterOf(config, settings, findKey(layers, 'cluster')?.place),
+        cluster: site && clusterOf(site, settings, findKey(layers, 'cluster')?.place),
         warnings: warningsOn(changed),
     };
 }
 /** The cluster that the experiment runs on if no override says otherwise. */
-function clusterWritten(source, config) {
-    return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(config)?.name;
+function clusterWritten(source, config, site) {
+    return readSetting('cluster', layersOf(source, gridOf(source).cell(0).root, config)) ?? onlyCluster(site)?.name;
 }
 function layersOf(source, map, config) {
     return config.defaults === undefined ? [{ source, map }] : [{ source, map }, config.defaults];
@@ -86787,28 +89667,38 @@ function warningsOn(source) {
         return [new Problem(message, placeOf(source, pair.key)).message];
     });
 }
-function onlyCluster(config) {
-    return config.clusters.size === 1 ? config.clusters.values().next().value : undefined;
+function onlyCluster(site) {
+    return site.clusters.size === 1 ? site.clusters.values().next().value : undefined;
 }
 /** @param place of the key `cluster`, if the experiment has it */
-function clusterOf(config, settings, place) {
-    const known = [...config.clusters.keys()];
+function clusterOf(site, settings, place) {
+    const known = [...site.clusters.keys()];
     if (settings.cluster === undefined) {
         if (known.length > 1) {
             throw new Problem(`the experiment names no cluster and the repository has several; choose one with cluster: ${known.join(' | ')}`);
         }
-        return onlyCluster(config);
+        return onlyCluster(site);
     }
-    const cluster = config.clusters.get(settings.cluster);
+    const cluster = site.clusters.get(settings.cluster);
     if (cluster === undefined) {
         const has = known.length > 0 ? known.join(', ') : 'no clusters';
-        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} has ${has}`}`, place);
+        throw new Problem(`unknown cluster '${settings.cluster}'${didYouMean(settings.cluster, known) || `; ${REPO_CONFIG} of ${site.branch} has ${has}`}`, place);
     }
     return cluster;
 }
-/** Does the path match one of the repository's patterns for experiments? */
-function isExperimentPath(config, path) {
-    return config.experiments.some((pattern) => (0,external_node_path_namespaceObject.matchesGlob)(path, pattern));
+const MOST_PATTERNS = 100;
+const GLOBS = new WeakMap();
+/** Does the path match one of the repository's patterns for experiments? @throws Problem for patterns that take too long to match */
+function isExperimentPath({ experiments }, path) {
+    const globs = GLOBS.get(experiments) ?? globsOf(experiments);
+    GLOBS.set(experiments, globs);
+    return globs.some((glob) => glob(path));
+}
+function globsOf(patterns) {
+    if (patterns.length > MOST_PATTERNS) {
+        throw new Problem(`${REPO_CONFIG} has ${patterns.length} patterns under experiments; at most ${MOST_PATTERNS} are allowed`);
+    }
+    return patterns.map(globOf);
 }
 /**
  * Finds an experiment by its path, its file name or its `name:`.
@@ -86875,11 +89765,6 @@ async function nameAt(repo, commit, path) {
 function unknownReachability(why) {
     return { reachable: false, branches: [], tags: [], pullRequests: [], unknown: why };
 }
-/** Numbers that may be pull requests. A manifest may hold anything. */
-function pullRequestsOf(manifest) {
-    const numbers = manifest.pullRequests;
-    return numbers.filter((number) => typeof number === 'number' && Number.isSafeInteger(number) && number > 0);
-}
 function repoCache(repo, unknown) {
     return {
         ...{ repo, unknown, commits: new Map(), configs: new Map(), experiments: new Map() },
@@ -86918,10 +89803,14 @@ async function recompute(cache, target, manifest) {
     const code = await once(cache.codes, JSON.stringify([commit, exclude]), () => codeOf(repo, commit, exclude));
     const subject = await once(cache.subjects, commit, () => subjectOf(repo, commit));
     const savePath = savePathOf(experiment.settings.save.path, target, manifest);
-    const expected = manifestOf({
-        ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
-        ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
-    });
+    const expected = {
+        ...manifestOf({
+            ...{ experiment, code, subject, places: { workdir: manifest.workdir, savePath } },
+            ...{ plan: { launch: 1, tag: '', submissions: [] }, launch: noLaunch(manifest.repository), earlier: [] },
+        }),
+        // The commit does not say which clusters there were, only which one it asks for.
+        cluster: experiment.settings.cluster ?? manifest.cluster,
+    };
     return { experiment, code, savePath, different: manifestDifferences(manifest, expected) };
 }
 /** manifestDifferences leaves the launches out. */
@@ -86985,7 +89874,7 @@ function compareRecords(manifest, ledger, unreadable, accounts) {
             changed.push(`the ledger has launch ${launch}, which the manifest lacks`);
     }
     // If the ledger was purged with its workdir, the next launch starts a new one.
-    const firstLaunch = Math.min(...ledger.map((line) => line.launch));
+    const firstLaunch = ledger.reduce((first, line) => Math.min(first, line.launch), Number.POSITIVE_INFINITY);
     for (const launch of launches.keys()) {
         if (launch < firstLaunch)
             missing.push(`the ledger from before launch ${firstLaunch}`);
@@ -87030,39 +89919,24 @@ function records_unique(lines) {
 ;// CONCATENATED MODULE: ./lib/audit/report.js
 
 
-/** Everything here is text for people: a manifest is only checked as far as a launch needs. */
-function identityOf(manifest) {
-    const { name, commit, subject, path, attempt, repository, cluster } = manifest;
-    const wandb = manifest.wandb;
-    return {
-        ...{ name, commit, subject, path, attempt, repository, cluster },
-        overrides: textsOf(manifest.overrides),
-        wandb: typeof wandb?.group === 'string' ? { group: wandb.group, runs: textsOf(wandb.runs) } : null,
-    };
-}
-function textsOf(value) {
-    return Array.isArray(value) ? value.map((one) => (typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))) : [];
+function identityOf({ name, commit, subject, path, attempt, repository, cluster, overrides, wandb }) {
+    return { name, commit, subject, path, attempt, repository, cluster, overrides, wandb };
 }
 function launchOf(launch, ledger, accounts) {
     const submitted = (ledger ?? []).flatMap((line) => (line.event === 'submitted' && line.launch === launch.launch ? [line] : []));
     const ran = accounts.flatMap(({ lines }) => lines.filter((line) => line.launch === launch.launch));
     const jobs = new Map((submitted.length > 0 ? submitted : ran).map(({ jobNumber, jobId }) => [jobId, { jobNumber, jobId }]));
-    const { actor, runUrl, at } = launch;
-    const pullRequest = launch.pullRequest;
+    const { command, actor, runUrl, at, pullRequest, steps, overrides } = launch;
     return {
-        ...{ launch: launch.launch, actor, runUrl, at },
-        command: String(launch.command),
-        pullRequest: typeof pullRequest === 'number' ? pullRequest : undefined,
-        jobNumbers: launch.steps.map(Number),
-        overrides: textsOf(launch.overrides),
+        ...{ launch: launch.launch, command, actor, runUrl, at, pullRequest, jobNumbers: steps, overrides },
         jobs: [...jobs.values()],
     };
 }
 function cellOf(account, manifest) {
-    const cell = manifest?.cells.find((one) => one.cell === account.cell);
+    const cell = manifest?.cells[account.cell];
     return {
         cell: account.cell,
-        choices: Object.fromEntries(Object.entries(cell?.choices ?? {}).map(([path, value]) => [path, String(value)])),
+        choices: cell?.choices ?? {},
         nSteps: cell?.nSteps ?? null,
         tasks: account.tasks.map(({ task, checkpoints }) => {
             const { launch, jobNumber, jobId, taskId, restart, host, outcome, resumeStep } = task;
@@ -87106,7 +89980,7 @@ async function auditExperiments(login, repo, targets, progress) {
             progress(`examined ${count(examined, 'experiment')} of ${targets.length}`);
     });
     const copies = facts.experiments.map(readManifests);
-    const pullRequests = copies.flatMap(({ readable }) => readable.flatMap(({ manifest }) => pullRequestsOf(manifest)));
+    const pullRequests = copies.flatMap(({ readable }) => readable.flatMap(({ manifest }) => manifest.pullRequests));
     progress('fetching branches and tags of the repository');
     const cache = repoCache(repo, await fetchHistory(repo, [...new Set(pullRequests)]));
     const audits = [];
@@ -87150,6 +90024,16 @@ function failedAudit({ id, experimentDirectory, saveDirectory }, error) {
         reachability: unknownReachability('the audit failed'),
     };
 }
+/** Audits of experiments whose record cannot be read, so that nobody knows where the rest is. */
+function auditOfBad(records) {
+    const audits = records.map(({ id, why }) => ({
+        ...{ id, experimentDirectory: undefined, saveDirectory: '' },
+        verdict: { kind: 'changed', changed: [why], missing: [] },
+        ...{ identity: undefined, launches: [], cells: [], notes: [] },
+        reachability: unknownReachability('no manifest names the commit'),
+    }));
+    return { audits, cost: { experiments: audits.length, filesHashed: 0, bytesHashed: 0, clusterSeconds: 0, seconds: 0 } };
+}
 /** Of two manifests that differ, the one that is closer to what its commit gives. */
 async function confrontBest(cache, target, copies) {
     const [one, other] = copies.readable;
@@ -87168,9 +90052,7 @@ async function confront(cache, target, manifest) {
         ...findings({ ...found, changed: [...otherId, ...(found.changed ?? [])] }),
         ...{ manifest, recomputed, reachability: await reachabilityOf(cache, manifest, isAvailable) },
     });
-    if (!isCommitId(manifest.commit))
-        return result({ changed: [`the manifest's commit is '${manifest.commit}', which is not a commit id`] }, undefined, false);
-    const unavailable = await whyUnavailable(cache, manifest.commit, pullRequestsOf(manifest));
+    const unavailable = await whyUnavailable(cache, manifest.commit, manifest.pullRequests);
     if (unavailable !== undefined) {
         const missing = [`the commit ${shortId(manifest.commit)} is no longer in the repository, so nothing could be compared with it`];
         return result({ missing, notes: [unavailable] }, undefined, false);
@@ -87190,7 +90072,7 @@ function auditOf(target, facts, copies, cluster, confrontation) {
     const accounts = accountsOf(facts, manifest, cluster.taskEnds);
     const ledger = facts.ledger === undefined ? undefined : parseLedger(facts.ledger);
     const { changed, missing, notes } = combine([
-        findings({ changed: copies.changed }),
+        findings({ changed: [...facts.distrusted, ...copies.changed] }),
         presence(target, facts, savedRecords(saveDirectory).manifest),
         ...(confrontation === undefined ? [] : [confrontation]),
         ...(manifest === undefined ? [] : [compareSummaries(facts, manifest), placesThen(target, facts, manifest)]),
@@ -87268,30 +90150,6 @@ function findingsOfRecords(manifest, facts, ledger, accounts) {
         : records;
 }
 
-;// CONCATENATED MODULE: ./lib/chain/job-name.js
-// The id itself may contain dots, so the match is anchored at the end.
-const JOB_NAME = /^(.+)\.l([1-9]\d{0,8})-([0-9a-f]+)\.s([1-9]\d{0,8})(?:\.c(0|[1-9]\d{0,8}))?$/;
-function formatJobName({ experimentId, launch, nonce, jobNumber, cell }) {
-    return `${launchPrefix(experimentId, launch, nonce)}.s${jobNumber}${cell === undefined ? '' : `.c${cell}`}`;
-}
-/** What the names of all jobs of one launch start with. */
-function launchPrefix(experimentId, launch, nonce) {
-    return `${experimentId}.l${launch}-${nonce}`;
-}
-/** The parts of a job name; undefined for the name of a job that is not ours. */
-function parseJobName(text) {
-    const [, experimentId, launch, nonce, jobNumber, cell] = JOB_NAME.exec(text) ?? [];
-    if (experimentId === undefined || nonce === undefined)
-        return undefined;
-    return {
-        experimentId,
-        launch: Number(launch),
-        nonce,
-        jobNumber: Number(jobNumber),
-        cell: cell === undefined ? undefined : Number(cell),
-    };
-}
-
 ;// CONCATENATED MODULE: ./lib/cluster/programs/change.js
 
 /** The pieces of src/runtime that a program needs which changes the jobs of an experiment. */
@@ -87335,6 +90193,7 @@ async function cancelJobs(login, { workdir, id, jobNumber, cell, by, }) {
 
 
 
+
 const survey_ANSWERS = {
     ...FRAME_ANSWERS,
     workdir: ['path'],
@@ -87352,6 +90211,7 @@ const survey_ANSWERS = {
     'accounting-silent': ['message'],
     user: ['uid', 'name'],
     log: ['file', 'text'],
+    distrusted: ['id', 'what'],
 };
 const SURVEY = {
     parts: ['layout', 'checkpoints', 'survey'],
@@ -87367,15 +90227,39 @@ async function listExperiments(login, minutes) {
     const rows = answers.all('queue').flatMap(({ row }) => parseQueueRow(row) ?? []);
     return {
         workdir: answers.one('workdir').path,
-        summaries: summariesOf(answers),
+        ...summariesOf(answers, login.cluster.name),
         queued: new Set(rows.flatMap((row) => parseJobName(row.name)?.experimentId ?? [])),
         recent: new Set(answers.all('recent').map(({ id }) => id)),
         queue: answers.has('queue-silent') ? undefined : rows,
         now: Number(answers.one('now').seconds),
+        distrusted: distrustedIn(answers),
     };
 }
-function summariesOf(answers) {
-    return answers.all('summary').flatMap(({ text }) => parseSummary(text) ?? []);
+function distrustedIn(answers) {
+    return answers.all('distrusted').map(({ what }) => what);
+}
+function summariesOf(answers, clusterName) {
+    const summaries = [];
+    const bad = [];
+    for (const { file, text } of answers.all('summary')) {
+        const id = ownerOfRecord(file);
+        try {
+            const summary = parseSummary(text, `${file} on ${clusterName}`);
+            if (summary.id !== id)
+                throw new Problem(`${file} on ${clusterName} belongs to ${summary.id}, not to ${id}`);
+            summaries.push(summary);
+        }
+        catch (error) {
+            const { repository, pullRequests } = parseObject(text);
+            bad.push({
+                id,
+                problem: error instanceof Problem ? error : new Problem(messageOf(error)),
+                repository: typeof repository === 'string' ? repository : undefined,
+                pullRequests: Array.isArray(pullRequests) ? pullRequests : [],
+            });
+        }
+    }
+    return { summaries, bad };
 }
 /** @param paths each is a save.path, or something inside one; may start with ~/ or $NAME/ */
 async function listSaved(login, paths) {
@@ -87384,7 +90268,11 @@ async function listSaved(login, paths) {
         calls: [call('list_saved', ...paths)],
         deadlineSeconds: 300,
     });
-    return { places: answers.all('place').map(({ path }) => path), summaries: summariesOf(answers) };
+    return {
+        places: answers.all('place').map(({ path }) => path),
+        ...summariesOf(answers, login.cluster.name),
+        distrusted: distrustedIn(answers),
+    };
 }
 /** Looks at experiments: one round trip, and one call of sacct. */
 async function survey(login, targets) {
@@ -87398,7 +90286,7 @@ async function survey(login, targets) {
         deadlineSeconds: 600,
     });
     const experiments = [];
-    const missing = [];
+    const missing = answers.all('distrusted').map(({ id, what }) => `${id}: ${what}`);
     for (const one of byExperiment(answers, targets)) {
         try {
             experiments.push(surveyedOf(one, login.cluster.name));
@@ -87421,12 +90309,16 @@ function byExperiment(answers, targets) {
     for (const { id, line } of answers.all('ledger'))
         found.get(id)?.ledger.push(line);
     for (const { id, cell, line } of answers.all('journal')) {
+        if (!isCellNumber(cell))
+            continue;
         const journals = found.get(id)?.journals;
         const lines = journals?.get(Number(cell)) ?? [];
         lines.push(line);
         journals?.set(Number(cell), lines);
     }
     for (const { id, cell, newest, newestStep, savedAt, completeFile } of answers.all('cell')) {
+        if (!isCellNumber(cell))
+            continue;
         found.get(id)?.cells.set(Number(cell), {
             newest: newest || undefined,
             newestStep: newestStep === '' ? undefined : Number(newestStep),
@@ -87436,14 +90328,19 @@ function byExperiment(answers, targets) {
     }
     return [...found.values()];
 }
+/** The name of a journal may be anything. */
+function isCellNumber(text) {
+    return /^(0|[1-9]\d{0,6})$/.test(text);
+}
 function surveyedOf({ id, manifest, ledger, journals, cells }, clusterName) {
     if (manifest === undefined)
         throw new Problem(`there is no manifest of ${id} on ${clusterName}`);
-    const parsed = parseManifest(manifest.text, `${manifest.file} on ${clusterName}`);
-    if (parsed.id !== id)
-        throw new Problem(`${manifest.file} on ${clusterName} is the manifest of ${parsed.id}, not of ${id}`);
+    const where = `${manifest.file} on ${clusterName}`;
+    const found = parseManifest(manifest.text, where);
+    if (found.id !== id)
+        throw new Problem(`${where} belongs to ${found.id}, not to ${id}`);
     return {
-        manifest: parsed,
+        manifest: found,
         ledger: parseLedger(ledger),
         journals: new Map([...journals].map(([cell, lines]) => [cell, parseJournal(lines)])),
         cells,
@@ -87514,6 +90411,7 @@ function gpuHours(slurm, cells, jobs) {
 
 
 
+
 /** Combines what ledger, queue, accounting, journals and checkpoints say. Pure. */
 function status_statusOf(source) {
     const { manifest, slurm } = source;
@@ -87521,10 +90419,10 @@ function status_statusOf(source) {
     const { jobs, tasksByCell } = status_tasksOf(source, numbers);
     const tasks = [...tasksByCell.values()].flat();
     const anyAlive = tasks.some(({ state }) => isAlive(state));
-    const cells = numbers.map((number) => cellStatus(source, number, tasksByCell.get(number) ?? [], anyAlive));
+    const cells = manifest.cells.map(({ cell, nSteps }) => cellStatus(source, cell, nSteps ?? undefined, tasksByCell.get(cell) ?? [], anyAlive));
     const underWay = tasks.filter(({ state }) => isUnderWay(state)).map(({ job }) => job.jobNumber);
     const [next] = tasks.filter(({ state }) => isAlive(state)).sort((a, b) => a.job.jobNumber - b.job.jobNumber);
-    const lastJob = Math.max(0, ...jobs.map((job) => job.jobNumber));
+    const lastJob = greatest(jobs.map((job) => job.jobNumber));
     const state = () => {
         if (cells.length > 0 && cells.every((cell) => cell.complete))
             return 'complete';
@@ -87538,14 +90436,19 @@ function status_statusOf(source) {
     };
     return {
         state: state(),
-        running: underWay.length === 0 ? undefined : { first: Math.min(...underWay), last: Math.max(...underWay) },
+        running: underWay.length === 0
+            ? undefined
+            : {
+                first: -greatest(underWay.map((number) => -number), Number.NEGATIVE_INFINITY),
+                last: greatest(underWay),
+            },
         next: underWay.length > 0 || next === undefined ? undefined : { jobNumber: next.job.jobNumber, state: next.state },
         at: source.now,
         jobs,
         cells,
         lastJob,
-        wantedJobs: Math.max(lastJob, ...manifest.launches.flatMap((launch) => launch.steps)),
-        extendBy: Math.max(0, ...cells.map((cell) => cell.jobsShort ?? 0)),
+        wantedJobs: greatest(manifest.launches.flatMap((launch) => launch.steps), lastJob),
+        extendBy: greatest(cells.map((cell) => cell.jobsShort ?? 0)),
     };
 }
 function status_tasksOf(source, numbers) {
@@ -87573,9 +90476,8 @@ function status_tasksOf(source, numbers) {
     return { jobs, tasksByCell };
 }
 /** @param anyAlive whether any task of the chain is still to come */
-function cellStatus(source, number, tasks, anyAlive) {
+function cellStatus(source, number, nSteps, tasks, anyAlive) {
     const { manifest, now } = source;
-    const nSteps = manifest.cells.find((cell) => cell.cell === number)?.nSteps ?? undefined;
     const onDisk = source.cells.get(number);
     const stepsDone = onDisk?.newestStep === undefined ? 0 : onDisk.newestStep + manifest.checkpoints.offset;
     const complete = onDisk?.completeFile === true || (nSteps !== undefined && stepsDone >= nSteps);
@@ -87826,6 +90728,7 @@ function exceeded(limits, tasks) {
 const probe_ANSWERS = {
     ...FRAME_ANSWERS,
     paths: ['workdir', 'savePath'],
+    note: ['text'],
     slurm: ['version'],
     limits: ['maxArraySize', 'maxJobCount'],
     'sbatch-variable': ['name'],
@@ -87859,6 +90762,7 @@ async function probe(login, experiment, code) {
     const ledger = answers.all('ledger').map(({ line }) => line);
     return {
         places: { workdir, savePath },
+        notes: answers.all('note').map(({ text }) => text),
         slurm: answers.one('slurm').version,
         sbatchVariables: answers.all('sbatch-variable').map(({ name }) => name),
         testOnly: { accepted: testOnly.outcome === 'accepted', message: sbatchMessage(testOnly.message) },
@@ -88060,10 +90964,11 @@ function commandsFor(workdir, id, jobs) {
 
 
 
+
 /** What every report says about an experiment, whatever the command. */
 function reportBasis(manifest) {
     const [first] = manifest.launches;
-    const jobCount = Math.max(0, ...manifest.launches.flatMap((launch) => launch.steps));
+    const jobCount = greatest(manifest.launches.flatMap((launch) => launch.steps));
     return {
         id: manifest.id,
         name: manifest.name,
@@ -88147,11 +91052,17 @@ const LOG_BYTES = 4000;
 async function status_status(login, listing, targets, hidden) {
     const seen = await survey(login, targets);
     const reports = [];
+    const problems = [...seen.missing];
     for (const experiment of seen.experiments) {
-        const chain = chainStatus(experiment, seen, listing);
-        reports.push(reportOf(experiment.manifest, chain, await logsOf(login, experiment.manifest.id, chain, hidden)));
+        try {
+            const chain = chainStatus(experiment, seen, listing);
+            reports.push(reportOf(experiment.manifest, chain, await logsOf(login, experiment.manifest.id, chain, hidden)));
+        }
+        catch (error) {
+            problems.push(`${experiment.manifest.id}: ${messageOf(error)}`);
+        }
     }
-    return { reports, problems: seen.missing };
+    return { reports, problems };
 }
 /** Adds the status to the report of a launch. If the look fails, the report stays and says so. */
 async function withStatus(login, report, summary) {
@@ -88211,8 +91122,16 @@ async function logsOf(login, id, chain, hidden) {
         .slice(0, LOGS_SHOWN);
     if (files.length === 0)
         return [];
-    const tails = await tailLogs(login, id, files, LOG_BYTES);
-    return [...tails].map(([file, text]) => ({ file, text: redact(text, hidden) }));
+    const tails = await tailLogs(login, id, files, LOG_BYTES + lookBack(hidden));
+    return [...tails].map(([file, text]) => ({ file, text: endOf(redact(text, hidden)) }));
+}
+/** The last LOG_BYTES of a text, from the start of a line. */
+function endOf(text) {
+    const bytes = Buffer.from(text);
+    if (bytes.length <= LOG_BYTES)
+        return text;
+    const end = bytes.subarray(-LOG_BYTES).toString();
+    return end.slice(end.indexOf('\n') + 1);
 }
 function reportOf(manifest, chain, logs) {
     const jobs = status_aliveJobs(chain);
@@ -88275,6 +91194,7 @@ function jobNumberOf(ledger, job, id) {
     const known = [...new Map(jobs.map((one) => [one.jobNumber, one.jobId]))].map(([number, jobId]) => `${number} (${jobId})`);
     throw new Problem(`${id} has no job ${job}. Its jobs, with Slurm's ids, are ${some(known, 20) || 'none'}`);
 }
+/** What a cancel did, and what it left. @param rows what was in the queue before. @param report what the chain looks like after */
 function notesOn({ id, jobNumber, cell }, rows, report) {
     if (rows.length === 0)
         return [`Nothing of ${id} was in the queue.`];
@@ -88301,296 +91221,99 @@ function notesOn({ id, jobNumber, cell }, rows, report) {
     ];
 }
 
-// EXTERNAL MODULE: ./node_modules/ssh2/lib/index.js
-var ssh2_lib = __nccwpck_require__(5472);
-;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
+;// CONCATENATED MODULE: ./lib/commands/site.js
+// What the default branch says, for the commands: which clusters there are, and what a launch may ask for.
 
-/** Skips lines without a key: comments, and certificate authorities, which ssh2 does not support. See sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. */
-function known_hosts_parse(text) {
-    const entries = [];
-    for (const line of text.split(/\r?\n/)) {
-        const fields = line.trim().split(/\s+/);
-        const marker = fields[0]?.startsWith('@') ? fields.shift() : undefined;
-        const [patterns, type, key] = fields;
-        if (!patterns || patterns.startsWith('#') || !type || !key || marker === '@cert-authority')
-            continue;
-        entries.push({ patterns: patterns.split(','), type, key, revoked: marker === '@revoked' });
-    }
-    return entries;
+
+
+
+// For a repository whose commit has no clusters either.
+const TEMPLATE = `clusters:
+  mycluster:
+    host: login.example.edu
+    user: alice
+    workdir: ~/slurm-chain
+    known_hosts: the lines that ssh-keyscan login.example.edu prints
+`;
+const SHOWN_LETTERS = 4000;
+/** What to do if there is no cluster. It shows the text to merge: what this commit proposes, or else a template. */
+function noClusters({ site, config }) {
+    const what = site.exists ? `no clusters in ${REPO_CONFIG}` : `no ${REPO_CONFIG}`;
+    return new Problem(`the default branch ${site.branch} has ${what}. Clusters are read from there only, so that no other branch decides where to log in. Merge this into ${site.branch} as ${REPO_CONFIG}, then try again:\n${(config.proposed || TEMPLATE).slice(0, SHOWN_LETTERS)}`);
 }
-function nameOf(host, port) {
-    return port === 22 ? host : `[${host}]:${port}`;
-}
-function matches(entry, name) {
-    let matched = false;
-    for (const pattern of entry.patterns) {
-        if (pattern.startsWith('|1|')) {
-            const [, , salt = '', hash = ''] = pattern.split('|');
-            if ((0,external_node_crypto_.createHmac)('sha1', Buffer.from(salt, 'base64')).update(name).digest('base64') === hash)
-                matched = true;
-        }
-        else if (pattern.startsWith('!')) {
-            if (glob(pattern.slice(1), name))
-                return false;
-        }
-        else if (glob(pattern, name))
-            matched = true;
-    }
-    return matched;
-}
-function glob(pattern, name) {
-    const expression = pattern
-        .toLowerCase()
-        .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-        .replaceAll('*', '.*')
-        .replaceAll('?', '.');
-    return new RegExp(`^${expression}$`).test(name.toLowerCase());
-}
-/** The key types that are known for a host, so that the handshake asks for one of them. */
-function knownKeyTypes(text, host, port) {
-    const name = nameOf(host, port);
+/** Says that the commit has other clusters or limits than the default branch, which alone counts. */
+function notesOnSite({ site, config }) {
+    if (config.proposed === '' || config.proposed === site.text)
+        return [];
     return [
-        ...new Set(known_hosts_parse(text)
-            .filter((entry) => !entry.revoked && matches(entry, name))
-            .map((entry) => entry.type)),
+        `The clusters or limits in ${REPO_CONFIG} at this commit differ from those of the default branch ${site.branch}, which were used. A change of them takes effect once merged.`,
     ];
 }
-/**
- * Is this the host's key? Every key on every matching line counts, because one name may stand for several login nodes.
- * @param key in the wire format (RFC 4253, section 6.6)
- */
-function checkHostKey(text, host, port, key) {
-    const name = nameOf(host, port);
-    const encoded = key.toString('base64');
-    const type = key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
-    const about = { type, fingerprint: fingerprintOf(key), line: `${name} ${type} ${encoded}` };
-    const entries = known_hosts_parse(text).filter((entry) => matches(entry, name));
-    if (entries.some((entry) => entry.revoked && entry.key === encoded))
-        return { kind: 'revoked', ...about };
-    if (entries.some((entry) => entry.type === type && entry.key === encoded))
-        return { kind: 'known' };
-    return { kind: entries.some((entry) => entry.type === type) ? 'changed' : 'unknown', ...about };
+/** @throws Problem with a line for each limit of the default branch that a launch of the experiment goes beyond */
+function refuseBeyondLimits({ site, askedBy }, experiment) {
+    const broken = brokenLimits(site.limits, experiment, askedBy);
+    if (broken.length === 0)
+        return;
+    const lines = broken.map((one) => `${experiment.name} is beyond the limits in ${REPO_CONFIG} of ${site.branch}: ${one}. Nothing was submitted`);
+    throw new Problem(lines.join('\n'));
 }
-/** The fingerprint of a key, as ssh-keygen -l prints it. */
-function fingerprintOf(key) {
-    return `SHA256:${(0,external_node_crypto_.createHash)('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+/** What is wrong with a launch, one text for each limit. */
+function brokenLimits(limits, experiment, askedBy) {
+    const { settings, cells, cluster } = experiment;
+    const { slurm, chain, save } = settings;
+    return [
+        ...askedBy.filter((login) => !isListed(limits.users, login)).map((login) => `limits.users does not list ${login}`),
+        ...(cluster === undefined || limits.clusters === undefined || limits.clusters.includes(cluster.name)
+            ? []
+            : [`limits.clusters does not list ${cluster.name}, but ${limits.clusters.join(', ')}`]),
+        ...beyondList('partitions', limits.partitions, 'partition', slurm),
+        ...beyondList('accounts', limits.accounts, 'account', slurm),
+        ...(limits.savePaths === undefined || limits.savePaths.some((root) => isInside(save.path, root))
+            ? []
+            : [`save.path is ${save.path}, and limits.save_paths allows ${limits.savePaths.join(', ')}`]),
+        ...beyond('jobs', limits.jobs, chain.nJobs, 'chain.n_jobs'),
+        ...beyond('cells', limits.cells, cells.length, 'the number of cells'),
+        ...beyondGpuHours(limits.gpuHours, experiment),
+    ];
 }
-
-;// CONCATENATED MODULE: ./lib/cluster/connection.js
-
-
-
-const READY_SECONDS = 30;
-const KEEPALIVE_SECONDS = 15;
-const CONNECT_TRIES = 3;
-/**
- * Logs in, through the jump hosts if there are any, checking every host's key.
- * @throws Problem with one message per cause: host, key, host key, second factor, firewall
- */
-async function connect(cluster, credentials) {
-    const key = parseKey(credentials);
-    for (let attempt = 1;; attempt += 1) {
-        try {
-            return await connectOnce(cluster, key);
-        }
-        catch (error) {
-            // Only a login that failed is tried again: nothing can have happened on the cluster.
-            if (!(error instanceof Unreachable) || attempt >= CONNECT_TRIES)
-                throw error;
-            await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
-        }
-    }
+/** GitHub does not tell capitals from small letters in logins. */
+function isListed(users, login) {
+    return users === undefined || users.some((user) => user.toLowerCase() === login.toLowerCase());
 }
-class Unreachable extends Problem {
+/** @param option of sbatch; it may hold several names with commas between them */
+function beyondList(limit, allowed, option, slurm) {
+    if (allowed === undefined)
+        return [];
+    const value = slurm.get(option);
+    // What the account or the cluster has as a default is not known here.
+    if (typeof value !== 'string')
+        return [`slurm.${option} is not set, and limits.${limit} allows ${allowed.join(', ')}; set one of them`];
+    const others = value.split(',').filter((name) => !allowed.includes(name.trim()));
+    return others.length === 0 ? [] : [`slurm.${option} is ${value}, and limits.${limit} allows ${allowed.join(', ')}`];
 }
-function parseKey({ privateKey, passphrase }) {
-    // A secret easily loses its last line end or gains carriage returns. Both break the format.
-    const text = `${privateKey.replace(/\r\n?/g, '\n').trim()}\n`;
-    if (/^PuTTY-User-Key-File/.test(text)) {
-        throw new Problem("the ssh-key is in PuTTY's format. Export it as an OpenSSH key: puttygen key.ppk -O private-openssh -o key");
-    }
-    if (/^(ssh-|ecdsa-)\S+ AAAA/.test(text))
-        throw new Problem('the ssh-key is a public key. Give the private key, the file without .pub');
-    if (!text.startsWith('-----BEGIN ')) {
-        throw new Problem("the ssh-key does not start with '-----BEGIN'. Give the whole private key file, with its line ends");
-    }
-    const parsed = ssh2_lib.utils.parseKey(text, passphrase || undefined);
-    if (parsed instanceof Error) {
-        if (/no passphrase/i.test(parsed.message))
-            throw new Problem('the ssh-key is encrypted and there is no ssh-passphrase. Set the input ssh-passphrase');
-        if (/bad passphrase|bad decrypt|integrity/i.test(parsed.message))
-            throw new Problem('the ssh-passphrase does not decrypt the ssh-key. Check the input ssh-passphrase');
-        throw new Problem(`the ssh-key cannot be read (${parsed.message}). Check that its line breaks are still there. A key from ssh-keygen -t ed25519 works`);
-    }
-    const [first] = [parsed].flat();
-    if (first === undefined)
-        throw new Problem('the ssh-key holds no key');
-    return { text, passphrase, fingerprint: fingerprintOf(first.getPublicSSH()) };
+function beyond(limit, most, value, what) {
+    return most === undefined || value <= most ? [] : [`${what} is ${value}, and limits.${limit} is ${most}`];
 }
-async function connectOnce(cluster, key) {
-    const opened = [];
-    try {
-        let through;
-        const hops = [...cluster.jumps, cluster.login];
-        let client;
-        for (const hop of hops) {
-            if (client !== undefined)
-                through = await connection_forward(client, hop);
-            client = await connection_login(hop, key, cluster, through);
-            opened.push(client);
-        }
-        if (client === undefined)
-            throw new Problem('no host to connect to');
-        return connectionOver(client, opened, `${cluster.login.user}@${cluster.login.host}`);
-    }
-    catch (error) {
-        for (const client of opened)
-            client.destroy();
-        throw error;
-    }
+// Options that ask for GPUs in ways that gpusPerTask does not count.
+const UNCOUNTED = ['gpus-per-socket', 'tres-per-task', 'exclusive'];
+function beyondGpuHours(most, { settings, cells }) {
+    if (most === undefined)
+        return [];
+    const { slurm, chain } = settings;
+    const uncounted = UNCOUNTED.find((option) => slurm.has(option));
+    if (uncounted !== undefined)
+        return [`slurm.${uncounted} is set, so the GPUs cannot be counted for limits.gpu_hours; use gpus or gres`];
+    if (gpusPerTask(slurm) === 0)
+        return [];
+    const hours = gpuHours(slurm, cells.length, chain.nJobs);
+    if (hours === undefined)
+        return ['slurm.time is no time limit, so the GPU-hours cannot be counted for limits.gpu_hours; set it'];
+    return beyond('gpu_hours', most, Math.round(hours * 10) / 10, 'the most GPU-hours that it can use');
 }
-function connection_forward(client, hop) {
-    return new Promise((resolve, reject) => {
-        const late = setTimeout(() => reject(new Unreachable(`the jump host did not reach ${hop.host}:${hop.port} within ${READY_SECONDS} s. Check the host name and port`)), READY_SECONDS * 1000);
-        client.forwardOut('127.0.0.1', 0, hop.host, hop.port, (error, channel) => {
-            clearTimeout(late);
-            if (error)
-                reject(new Problem(`the jump host cannot reach ${hop.host}:${hop.port}: ${error.message}. Check the host name and port`));
-            else
-                resolve(channel);
-        });
-    });
-}
-function connection_login(hop, key, cluster, sock) {
-    const where = `${hop.user}@${hop.host}:${hop.port}`;
-    const client = new ssh2_lib.Client();
-    return new Promise((resolve, reject) => {
-        let refusedHostKey;
-        let offered;
-        let accepted = false;
-        let tried = false;
-        const config = {
-            host: hop.host,
-            port: hop.port,
-            username: hop.user,
-            ...(sock ? { sock } : {}),
-            readyTimeout: READY_SECONDS * 1000,
-            keepaliveInterval: KEEPALIVE_SECONDS * 1000,
-            keepaliveCountMax: 4,
-            algorithms: { serverHostKey: hostKeyAlgorithms(knownKeyTypes(cluster.knownHosts, hop.host, hop.port)) },
-            hostVerifier: (hostKey) => {
-                const verdict = checkHostKey(cluster.knownHosts, hop.host, hop.port, hostKey);
-                if (verdict.kind === 'known')
-                    return true;
-                const start = {
-                    unknown: `the host key of ${hop.host}:${hop.port} is not in known_hosts of cluster ${cluster.name}`,
-                    changed: `the host key of ${hop.host}:${hop.port} is NOT the one in known_hosts of cluster ${cluster.name}. Somebody may be intercepting the connection, or the host has a new key`,
-                    revoked: `the host key of ${hop.host}:${hop.port} is marked @revoked in known_hosts of cluster ${cluster.name}`,
-                }[verdict.kind];
-                refusedHostKey = new Problem(`${start}. It offered ${verdict.type} ${verdict.fingerprint}. Compare this fingerprint with the one in the cluster's documentation, or ask its staff. If it matches, add this line to clusters.${cluster.name}.known_hosts: ${verdict.line}`);
-                return false;
-            },
-            authHandler: (methodsLeft, partialSuccess, next) => {
-                if (methodsLeft)
-                    offered = methodsLeft;
-                if (partialSuccess)
-                    accepted = true;
-                if (tried)
-                    return next(false);
-                tried = true;
-                next({ type: 'publickey', username: hop.user, key: key.text, ...(key.passphrase ? { passphrase: key.passphrase } : {}) });
-            },
-        };
-        client.on('ready', () => resolve(client));
-        client.on('error', (error) => {
-            if (refusedHostKey)
-                return reject(refusedHostKey);
-            if (error.level === 'client-authentication') {
-                const methods = offered?.join(', ') || 'none';
-                return reject(new Problem(accepted
-                    ? `${where} accepted the key and asks for a second factor (${methods}). A workflow cannot give one. Ask the cluster's staff for an account that may log in with a key alone`
-                    : `${where} rejected the key ${key.fingerprint}. Add its public key to ~/.ssh/authorized_keys of ${hop.user} on that host. The server accepts: ${methods}`));
-            }
-            if (/no matching/i.test(error.message)) {
-                return reject(new Problem(`${where} and this client have no algorithm in common (${error.message}). The server is too old, or its settings are too strict`));
-            }
-            reject(new Unreachable(`cannot reach ${where}: ${error.message}. Check the host name, whether the login node accepts connections from the runner (firewall, VPN, fail2ban), and whether it needs proxy_jump`));
-        });
-        client.on('close', () => reject(new Unreachable(`${where} closed the connection before the login was complete`)));
-        client.connect(config);
-    });
-}
-/** The types in known_hosts come first. Otherwise the server might offer a key that is not in it (ssh_config(5), HostKeyAlgorithms). */
-function hostKeyAlgorithms(known) {
-    const all = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384', 'ecdsa-sha2-nistp521', 'rsa-sha2-512', 'rsa-sha2-256'];
-    const isKnown = (algorithm) => known.includes(algorithm.startsWith('rsa-') ? 'ssh-rsa' : algorithm);
-    return [...all.filter(isKnown), ...all.filter((algorithm) => !isKnown(algorithm))];
-}
-function connectionOver(client, opened, name) {
-    let lost = '';
-    client.on('error', (error) => {
-        lost ||= error.message;
-    });
-    client.on('close', () => {
-        lost ||= 'the connection was closed';
-    });
-    return {
-        name,
-        execute: (command, options) => execute(client, command, options, () => lost),
-        close() {
-            for (const one of opened.toReversed())
-                one.end();
-        },
-    };
-}
-function execute(client, command, options, lostReason) {
-    return new Promise((resolve) => {
-        let code;
-        let ended = false;
-        const finish = (exit) => {
-            if (ended)
-                return;
-            ended = true;
-            clearTimeout(late);
-            client.removeListener('close', onLost);
-            resolve(exit);
-        };
-        const onLost = () => finish({ lost: lostReason() || 'the connection was closed' });
-        const late = setTimeout(() => {
-            finish({ lost: `no end within ${options.deadlineSeconds} s` });
-            client.destroy();
-        }, options.deadlineSeconds * 1000);
-        client.once('close', onLost);
-        if (lostReason())
-            return onLost();
-        client.exec(command, (error, channel) => {
-            if (error)
-                return finish({ lost: error.message });
-            // Both streams are always read, because a full window would stop the command.
-            channel.on('data', options.onStdout);
-            channel.stderr.on('data', options.onStderr);
-            channel.on('exit', (status) => {
-                if (status !== null)
-                    code = status;
-            });
-            channel.on('close', () => finish(code === undefined ? { lost: lostReason() || 'the command ended without an exit code' } : { code }));
-            options.input.on('error', (reason) => {
-                // Half an input must not look like a whole one, so the command never sees its end.
-                finish({ lost: messageOf(reason) });
-                channel.destroy();
-            });
-            options.input.pipe(channel);
-        });
-    });
-}
-
-;// CONCATENATED MODULE: ./lib/commands/context.js
-
-/** @throws Problem when no key was given */
-function requireCredentials({ credentials }) {
-    if (credentials === undefined)
-        throw new Problem('the input ssh-key is empty, so there is no way to log in on the cluster');
-    return credentials;
+/** Are both written in the same way, and is the path the directory or in it? */
+function isInside(path, root) {
+    const [inner, outer] = [external_node_path_namespaceObject.posix.normalize(path), external_node_path_namespaceObject.posix.normalize(root)];
+    return inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/target.js
@@ -88635,6 +91358,24 @@ async function resolveTarget(listing, repo, repository, target, includeInside) {
             if (found.length > 0)
                 return found;
             throw new Problem(`no experiment of ${repository} on the cluster matches '${text.slice(0, 200)}'. Give an EXPERIMENT_ID, a name, a commit, branch or tag, #<pull request>, a W&B run id, or a path of checkpoints`);
+        }
+        default:
+            return target;
+    }
+}
+/** The records of this repository that cannot be read and that a target means, as far as one can tell. */
+function badRecordsOf(listing, repository, target) {
+    const ours = listing.bad.filter((record) => record.repository === undefined || record.repository === repository);
+    switch (target.kind) {
+        case 'live':
+            return ours.filter(({ id }) => listing.queued.has(id) || listing.recent.has(id));
+        case 'ids':
+            return ours.filter(({ id }) => target.ids.has(id));
+        case 'pull-request':
+            return ours.filter(({ id, pullRequests }) => pullRequests.includes(target.number) || (pullRequests.length === 0 && listing.queued.has(id)));
+        case 'named': {
+            const parts = target.text.trim().split(/[/?#]/);
+            return ours.filter(({ id }) => parts.some((part) => part === id || part.replace(/-\d+$/, '') === id));
         }
         default:
             return target;
@@ -88716,12 +91457,13 @@ const RECENT_MINUTES = 2 * 24 * 60;
  * @throws Problem when no cluster has any of them, or when none could be asked
  */
 async function* matchingClusters(context, asked, target, { places = [], mayBeNone = false } = {}) {
-    const { config, log } = context;
-    const credentials = requireCredentials(context);
+    const { site, credentials, log } = context;
     const wanted = asked.overrides.find((override) => override.path === 'cluster')?.value;
-    const clusters = [...config.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
+    const clusters = [...site.clusters.values()].filter(({ name }) => wanted === undefined || name === wanted);
+    if (site.clusters.size === 0)
+        throw noClusters(context);
     if (clusters.length === 0)
-        throw new Problem('there is no cluster to ask: .github/slurm-chain.yml has no such cluster at this commit');
+        throw new Problem(`there is no cluster '${wanted}' to ask: .github/slurm-chain.yml of ${site.branch} has ${[...site.clusters.keys()].join(', ')}`);
     // Errors of one cluster matter only if no other cluster has what was asked for.
     const errors = [];
     let found = false;
@@ -88729,11 +91471,11 @@ async function* matchingClusters(context, asked, target, { places = [], mayBeNon
         log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
         let login;
         try {
-            login = { cluster, connection: await connect(cluster, credentials) };
+            login = { cluster, connection: await connection_connect(cluster, credentials) };
             const match = await matchesOn(login, context, target, places);
             // Two names of one cluster may share a workdir. Each experiment is reached by the name that it was launched with.
-            const here = match.matches.filter((one) => one.cluster === cluster.name || !config.clusters.has(one.cluster));
-            if (here.length > 0) {
+            const here = match.matches.filter((one) => one.cluster === cluster.name || !site.clusters.has(one.cluster));
+            if (here.length + match.bad.length > 0) {
                 found = true;
                 yield { ...match, matches: here };
             }
@@ -88755,14 +91497,27 @@ async function* matchingClusters(context, asked, target, { places = [], mayBeNon
 }
 async function matchesOn(login, context, target, places) {
     const listed = await listExperiments(login, RECENT_MINUTES);
-    const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [] };
+    const saved = places.length > 0 ? await listSaved(login, places) : { places: [], summaries: [], bad: [], distrusted: [] };
+    for (const what of [...listed.distrusted, ...saved.distrusted])
+        context.log.info(`ignored on ${login.cluster.name}: ${what}`);
     // Several paths may lead to one record. The record under workdir comes before it.
     const byId = new Map([...saved.summaries, ...listed.summaries].map((summary) => [summary.id, summary]));
-    const listing = { ...listed, summaries: [...byId.values()] };
+    const badById = new Map([...saved.bad, ...listed.bad].map((record) => [record.id, record]));
+    const listing = { ...listed, summaries: [...byId.values()], bad: [...badById.values()].filter(({ id }) => !byId.has(id)) };
     // The user may have typed ~/ or $NAME/. Use what the cluster expanded it to.
     const expanded = target.kind === 'named' ? saved.places[places.indexOf(target.text)] : undefined;
-    const matches = await resolveTarget(listing, context.repo, context.launcher.repository, expanded === undefined ? target : { kind: 'named', text: expanded }, places.length > 0);
-    return { login, listing, matches };
+    const { repository } = context.launcher;
+    const meant = expanded === undefined ? target : { kind: 'named', text: expanded };
+    const bad = badRecordsOf(listing, repository, meant);
+    try {
+        return { login, listing, bad, matches: await resolveTarget(listing, context.repo, repository, meant, places.length > 0) };
+    }
+    catch (error) {
+        // Nothing else has this name. What is wrong with the one that has it says more.
+        if (bad.length > 0)
+            return { login, listing, bad, matches: [] };
+        throw error;
+    }
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/extend.js
@@ -88775,10 +91530,11 @@ async function matchesOn(login, context, target, places) {
 
 /**
  * The experiment of a record on the cluster, read again from its commit, with the number of jobs to add.
+ * @param cluster the one that has the record, as the default branch describes it
  * @param chain the `chain.*` overrides of this request
  * @throws Problem when the commit is not available, when it does not give this experiment, or when there is a newer attempt
  */
-async function extendedExperiment(repo, summary, listing, chain) {
+async function extendedExperiment(repo, cluster, summary, listing, chain) {
     const newer = listing.summaries.find((other) => isSameExperiment(other, summary) && other.attempt > summary.attempt);
     if (newer !== undefined)
         throw new Problem(`${summary.id} has a newer attempt, ${newer.id}. Extend that one`);
@@ -88790,7 +91546,7 @@ async function extendedExperiment(repo, summary, listing, chain) {
     if (found !== summary.id) {
         throw new Problem(`${summary.path} at ${shortId(summary.commit)} gives ${found} (hash of the overrides: ${hashOfOverrides(overrides) || 'none'}), not ${summary.id}`);
     }
-    return experiment;
+    return { ...experiment, cluster };
 }
 /** The `chain.*` overrides of an extension: one job more unless it says how many. */
 function extensionOf(overrides) {
@@ -88805,7 +91561,7 @@ function extensionOf(overrides) {
  * @throws Problem when the login fails; see connect
  */
 async function withLogin(cluster, credentials, act) {
-    const connection = await connect(cluster, credentials);
+    const connection = await connection_connect(cluster, credentials);
     try {
         return await act({ cluster, connection });
     }
@@ -88977,11 +91733,10 @@ async function launch(context, order) {
     const { experiment } = order;
     const { cluster } = experiment;
     if (cluster === undefined)
-        throw new Problem('there is no cluster to launch on: .github/slurm-chain.yml has no clusters at this commit');
-    const credentials = requireCredentials(context);
+        throw noClusters(context);
     const code = await codeOf(context.repo, experiment.commit, experiment.settings.exclude);
     context.log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
-    return withLogin(cluster, credentials, async (login) => {
+    return withLogin(cluster, context.credentials, async (login) => {
         let mayComplete = true;
         for (let look = 1; look <= MOST_LOOKS; look += 1) {
             // If another launch came in between, it has started the new attempt that was asked for.
@@ -89028,7 +91783,10 @@ async function launchOnce(context, login, order, code, mayComplete) {
     await order.beforeSubmit();
     if (context.signal.aborted)
         throw new Problem('stopped before the first submission; nothing is in the queue');
-    const notes = [...decision.notes, ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnAccount(seen)];
+    const notes = [
+        ...[...decision.notes, ...notesOnSite(context), ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets)],
+        ...notesOnAccount(seen),
+    ];
     const result = await submit_submit(login, {
         ...{ plan: draft.plan, places: seen.places, manifest: draft.manifest, ledgerLines: existing.ledgerLines, queued: existing.queued },
         ...{ secrets: context.secrets, extend: decision.extend, keep: context.keepPartial },
@@ -89036,8 +91794,9 @@ async function launchOnce(context, login, order, code, mayComplete) {
     }, submitProgress(experiment, draft.plan.submissions.length, log.info, notes), context.signal);
     return attemptOf(result, decision, draft, notes);
 }
-function notesOnAccount({ sbatchVariables }) {
-    return sbatchVariables.length === 0 ? [] : [`The account sets ${sbatchVariables.join(', ')}. What the yaml says overrides them.`];
+function notesOnAccount({ sbatchVariables, notes }) {
+    const overridden = sbatchVariables.length === 0 ? [] : [`The account sets ${sbatchVariables.join(', ')}. What the yaml says overrides them.`];
+    return [...notes, ...overridden];
 }
 function draftOf(context, mode, decision, seen, code, subject) {
     const { experiment, existing, extend } = decision;
@@ -89141,6 +91900,8 @@ function notesOnResult({ held, cut }, experiment, name) {
 
 
 
+
+
 /**
  * Everything that a launch does before the first sbatch. `sbatch --test-only` is part of it if there is a cluster and a key.
  * @throws Problem for everything that would make a launch fail before its first sbatch
@@ -89160,13 +91921,16 @@ async function plan(context, experiment) {
         ...reportBasis(manifest),
         ...{ command: 'plan', state: 'planned', jobs: [], commands: undefined },
         submissions: submissionsOf(planned),
-        notes: [...notesOnCode(code), ...notesOnSettings(experiment, context.secrets), ...notesOnLook(experiment, code, seen)],
+        notes: [
+            ...[...notesOnSite(context), ...notesOnCode(code), ...notesOnSettings(experiment, context.secrets)],
+            ...notesOnLook(context, experiment, code, seen),
+        ],
     };
 }
 /** @returns undefined if there is no cluster to ask, or no key */
 async function look({ credentials, log }, experiment, code) {
     const { cluster } = experiment;
-    if (cluster === undefined || credentials === undefined)
+    if (cluster === undefined || !canLogIn(cluster, credentials))
         return undefined;
     log.info(`connecting to ${cluster.login.user}@${cluster.login.host}`);
     const seen = await withLogin(cluster, credentials, (login) => probe(login, experiment, code));
@@ -89174,17 +91938,19 @@ async function look({ credentials, log }, experiment, code) {
         throw new Problem(`sbatch --test-only on ${cluster.name} says: ${seen.testOnly.message}`);
     return seen;
 }
-function notesOnLook({ cluster }, code, seen) {
+function notesOnLook(context, { cluster }, code, seen) {
     if (seen === undefined) {
-        return [`Planned without asking a cluster: there is no ${cluster === undefined ? 'cluster in .github/slurm-chain.yml' : 'ssh-key'}.`];
+        return [`Planned without asking a cluster: ${cluster === undefined ? noClusters(context).message : 'there is no ssh-key'}.`];
     }
     return [
+        ...seen.notes,
         `sbatch --test-only on ${cluster?.name}: ${seen.testOnly.message}`,
         `The code (${code.files} files, ${megabytes(code.bytes)}) is ${seen.codeStaged ? 'already' : 'not yet'} on the cluster.`,
     ];
 }
 
 ;// CONCATENATED MODULE: ./lib/commands/perform.js
+
 
 
 
@@ -89243,15 +92009,18 @@ async function pathsOf(asked, { repo, commit, config, pullRequest }) {
     return paths;
 }
 async function launchPath(asked, context, command, path) {
-    const experiment = await loadExperiment(context.repo, context.commit, context.config, path, asked.overrides);
+    const experiment = await loadExperiment(context.repo, context.commit, context.config, path, asked.overrides, context.site);
     context.log.info(`${experiment.id}: ${experiment.cells.length} cells × ${experiment.settings.chain.nJobs} jobs`);
+    refuseBeyondLimits(context, experiment);
     if (command === 'plan')
         return plan(context, experiment);
     return launch(context, { experiment, mode: command, beforeSubmit: async () => context.pullRequest?.confirmHead() });
 }
 async function* perform_statusOf(asked, context) {
     const target = targetOf(asked, context.pullRequest?.number);
-    for await (const { login, listing, matches } of matchingClusters(context, asked, target)) {
+    for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target)) {
+        for (const { problem } of bad)
+            yield { kind: 'problem', error: problem };
         const { reports, problems } = await status_status(login, listing, matches, context.hidden);
         for (const report of reports)
             yield { kind: 'chain', report };
@@ -89264,7 +92033,11 @@ async function* cancelChains(asked, context) {
     const target = targetOf(asked, pullRequest?.number);
     const wasClosed = pullRequest?.wasClosed === true;
     const { job, cell } = asked;
-    for await (const { login, listing, matches } of matchingClusters(context, asked, target, { mayBeNone: wasClosed })) {
+    for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target, { mayBeNone: wasClosed })) {
+        for (const one of bad)
+            yield { kind: 'problem', error: notCancelled(one, listing) };
+        if (bad.length > 0 && matches.length === 0)
+            continue;
         const queued = matches.filter(({ id }) => listing.queued.has(id));
         const isWholePullRequest = target.kind === 'pull-request' && job === undefined && cell === undefined;
         const near = { commit: context.commit, pullRequest: pullRequest?.number };
@@ -89273,16 +92046,32 @@ async function* cancelChains(asked, context) {
             context.log.info(`cancelling ${summary.id}`);
             const by = `${launcher.actor || 'a schedule'} ${launcher.runUrl}`;
             const order = { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden };
-            yield { kind: 'chain', report: await cancel(login, order) };
+            try {
+                yield { kind: 'chain', report: await cancel(login, order) };
+            }
+            catch (error) {
+                yield { kind: 'problem', error };
+            }
         }
     }
+}
+/** Without its record, nobody can tell whether a chain belongs to this repository. */
+function notCancelled({ id, problem }, { queued }) {
+    if (!queued.has(id))
+        return problem;
+    return new Problem(`${id} is in the queue and was not cancelled, because ${problem.message}. Cancel its jobs on the cluster with scancel`);
 }
 async function* extendChain(asked, context) {
     const { pullRequest, commit, repo } = context;
     const target = targetOf(asked, pullRequest?.number);
-    for await (const { listing, matches } of matchingClusters(context, asked, target)) {
+    for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target)) {
+        for (const { problem } of bad)
+            yield { kind: 'problem', error: problem };
+        if (bad.length > 0 && matches.length === 0)
+            continue;
         const summary = pickOne(matches, listing, 'extend', { commit, pullRequest: pullRequest?.number });
-        const experiment = await extendedExperiment(repo, summary, listing, extensionOf(asked.overrides));
+        const experiment = await extendedExperiment(repo, login.cluster, summary, listing, extensionOf(asked.overrides));
+        refuseBeyondLimits(context, experiment);
         // An extension runs the commit of its chain, whatever was pushed since.
         const order = { experiment, mode: 'extend', beforeSubmit: async () => { } };
         yield { kind: 'chain', report: await context.log.group(`extend ${summary.id}`, () => launch(context, order)) };
@@ -89296,12 +92085,14 @@ async function* audit(asked, context) {
     const named = asked.target !== undefined && /^[/~$]/.test(asked.target) ? [asked.target] : [];
     const places = [...named, ...(await savePathsAt(repo, commit, config))];
     const reports = [];
-    for await (const { login, listing, matches } of matchingClusters(context, asked, target, { places })) {
+    for await (const { login, listing, matches, bad } of matchingClusters(context, asked, target, { places })) {
         const targets = matches.map(({ id, save, codeName, checkpoints }) => ({
             ...{ id, saveDirectory: save, summary: { codeName, checkpoints } },
             experimentDirectory: experimentFiles(listing.workdir, id).directory,
         }));
-        reports.push(await auditExperiments(login, repo, targets, log.info));
+        if (targets.length > 0)
+            reports.push(await auditExperiments(login, repo, targets, log.info));
+        reports.push(auditOfBad(bad.map(({ id, problem }) => ({ id, why: problem.message }))));
     }
     const audits = reports.flatMap((report) => report.audits);
     yield { kind: 'audit', report: { audits, cost: sumOf(reports.map(({ cost }) => cost)) } };
@@ -89365,7 +92156,12 @@ async function* waitForChains(context, ids, { goal, timeoutSeconds, cancelWhenIn
         for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
             for (const summary of matches) {
                 const order = { summary, workdir: listing.workdir, job: undefined, cell: undefined, by, hidden: context.hidden };
-                yield { kind: 'chain', report: await cancel(login, order) };
+                try {
+                    yield { kind: 'chain', report: await cancel(login, order) };
+                }
+                catch (error) {
+                    yield { kind: 'problem', error };
+                }
             }
         }
     }
@@ -89441,12 +92237,13 @@ function isReached(goal, { status: chain }) {
 
 
 
+
 /** One run of the action: inputs, request, command, report. Never throws; an error fails the workflow step. */
 async function run() {
     const interruption = new AbortController();
     for (const signal of ['SIGINT', 'SIGTERM']) {
         process.on(signal, () => {
-            warning(`${signal}: stopping between two submissions`);
+            log.warning(`${signal}: stopping between two submissions`);
             interruption.abort();
         });
     }
@@ -89460,7 +92257,7 @@ async function run() {
         };
         const request = await requestOrAnswer(runner, inputs);
         if ('nothing' in request)
-            info(`Nothing to do: ${request.nothing}.`);
+            log.info(`Nothing to do: ${request.nothing}.`);
         else
             await serve(inputs, request, interruption.signal);
     }
@@ -89478,35 +92275,52 @@ async function requestOrAnswer(runner, inputs) {
         if (!(error instanceof Problem) || github_context.eventName !== 'issue_comment' || issue === undefined || comment === undefined)
             throw error;
         const api = apiWith(inputs.token);
-        await requireWrite(api, github_context.repo, [String(comment['user']?.login ?? '')]);
+        await requireWrite(api, github_context.repo, [String(comment['user']?.login ?? '')], inputs.allowedBots);
         await answerUnknown(api, github_context.repo, issue.number, comment.id, error.message);
         if (!(error instanceof UnknownCommand))
             throw error;
         return { nothing: error.message };
     }
 }
+const NOTHING_LAUNCHED = 'Nothing to do: without ssh-key, nothing was launched from this pull request.';
 async function serve(inputs, request, signal) {
-    if (!hasKey(inputs) && isClosing(request)) {
-        info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
-        return;
+    const credentials = credentialsOf(inputs);
+    // Only the cluster's entry says whether a login needs a key. Where GitHub withholds it, there is no need to look.
+    const isKeyless = (clusters) => ![...clusters].some((cluster) => canLogIn(cluster, credentials));
+    if (lacksSecrets(request) && credentials.privateKey.trim() === '') {
+        if (isClosing(request))
+            return log.info(NOTHING_LAUNCHED);
+        if (request.command !== 'plan')
+            throw noKey(request);
     }
-    if (!hasKey(inputs) && request.command !== 'plan')
-        throw noKey(request);
     if (inputs.token === '')
         throw new Problem('the input github-token is empty');
     const name = github_context.repo;
     const api = apiWith(inputs.token);
-    await requireWrite(api, name, request.actors);
+    await requireWrite(api, name, request.actors, inputs.allowedBots);
     const outcomes = [];
     const urls = [];
     try {
         if (request.comment !== undefined)
             await confirmReceipt(api, name, request.comment);
         const context = await contextOf(api, name, inputs, request, signal);
+        if (context.site.clusters.size > 0 && isKeyless(context.site.clusters.values())) {
+            if (isClosing(request))
+                return log.info(NOTHING_LAUNCHED);
+            if (request.command !== 'plan')
+                throw noKey(request);
+        }
         for await (const outcome of outcomesOf(context, inputs, request)) {
             outcomes.push(outcome);
-            if (outcome.kind !== 'problem')
+            if (outcome.kind === 'problem')
+                continue;
+            try {
                 urls.push(...(await publish(api, name, request, outcome)));
+            }
+            catch (error) {
+                // A report that cannot be shown must not keep the others from being made.
+                outcomes.push({ kind: 'problem', error });
+            }
         }
     }
     catch (error) {
@@ -89541,7 +92355,7 @@ async function confirmReceipt(api, name, comment) {
         await react(api, name, comment, 'eyes');
     }
     catch (error) {
-        warning(messageOf(error));
+        log.warning(messageOf(error));
     }
 }
 
@@ -89598,7 +92412,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(1679);
+__nccwpck_require__(1926);
 
 module.exports = __webpack_exports__;
 /******/ })()

@@ -3,15 +3,20 @@
 #
 # sbatch gives it EXPERIMENT_ID, EXPERIMENT_DIR, EXPERIMENT_COMMIT, CHAIN_STEP, CHAIN_LENGTH and the CHAIN_* settings of the
 # launch. In EXPERIMENT_DIR, task.env has the settings of the experiment, and run.sh the user's variables, `setup` and `run`.
-# When it is staged, lock.sh, layout.sh, job-name.sh, ledger.sh, checkpoints.sh and journal.sh come before this text.
+# When it is staged, trust.sh, lock.sh, layout.sh, job-name.sh, ledger.sh, checkpoints.sh and journal.sh come before this text.
 #
 # It exits with the status of run.sh, or with one of sysexits.h: 73 a file or a lock cannot be made, 74 task.env cannot be read,
-# 75 another job holds the cell.
+# 75 another job holds the cell, 77 a file or a directory is not what the account made.
 # shellcheck disable=SC2034,SC2154,SC2317 # variables and functions of those files, and for them
 
 # The account may export a variable with a name that this script uses. The user's program gets it back.
 declare -A ACCOUNT_ENVIRONMENT=()
 for _name in $(compgen -e); do ACCOUNT_ENVIRONMENT[$_name]=${!_name}; done
+
+# What we make is private. The user's run gets the umask of the account, which sbatch had before it took ours.
+ACCOUNT_UMASK=${CHAIN_UMASK:-}
+[[ $ACCOUNT_UMASK =~ ^[0-7]{3,4}$ ]] || ACCOUNT_UMASK=$(umask)
+private_umask "${CHAIN_SHARE:-}"
 
 CELL=${SLURM_ARRAY_TASK_ID:?this script runs as a task of a job array}
 TASK=$SLURM_JOB_ID
@@ -23,7 +28,19 @@ PAUSES=${CHAIN_PAUSES:-1 2 4 8 16 30}
 
 say() { printf '[chain] %s\n' "$*"; }
 
+# distrust: after a check has failed. Whoever wrote this could run code as the account, or make the task resume from their weights.
+distrust() {
+    say "$DISTRUST. Slurm Chain uses only what the account made itself. Find out who made it, and move it away"
+    exit 77
+}
+
 experiment_files "$EXPERIMENT_DIR"
+if ! [[ $CELL =~ ^(0|[1-9][0-9]*)$ && $TASK =~ ^[0-9]+$ && $ARRAY =~ ^[0-9]+$ && $RESTART =~ ^[0-9]+$ ]]; then
+    say "Slurm gives this task the numbers '$CELL', '$TASK', '$ARRAY' and '$RESTART'"
+    exit 73
+fi
+[ ! -e "$DIR" ] || own_directory "$DIR" || distrust
+are_ours "$TASK_VARIABLES" "$RUN_SCRIPT" "$SECRETS" "$LEDGER" || distrust
 # shellcheck source=/dev/null # src/chain/task.ts writes it: SAVE_PATH SAVE_PREFIX SAVE_COMPLETE SAVE_OFFSET N_STEPS[cell]
 . "$TASK_VARIABLES" || { say "$TASK_VARIABLES cannot be read on $(uname -n)"; exit 74; }
 save_layout "$SAVE_PATH/$EXPERIMENT_ID"
@@ -32,7 +49,33 @@ JOURNAL=$RECORDS/$CELL.jsonl
 STEPS_WANTED=${N_STEPS[$CELL]:-}
 
 say "$EXPERIMENT_ID: job $CHAIN_STEP of $CHAIN_LENGTH, cell $CELL, task ${ARRAY}_$CELL on $(uname -n), restart $RESTART"
-mkdir -p "$CHECKPOINT_DIR" "$RECORDS" || exit 73
+# own_or_leave DIR: makes a directory, or takes ours.
+own_or_leave() {
+    own_directory "$1" && return
+    if [ -e "$1" ] || [ -L "$1" ]; then distrust; fi
+    say "$DISTRUST"
+    exit 73
+}
+# The directories down to the checkpoints are as open as the account wants them, except that nobody else may write there.
+open_umask "$ACCOUNT_UMASK"
+mkdir -p "$SAVE_PATH" || exit 73
+own_or_leave "$SAVE_DIR"
+if [ -e "$CHECKPOINT_DIR" ]; then
+    # A launch may be replacing the manifest, and a file system shared between nodes may show neither file for a moment.
+    for pause in $PAUSES ''; do
+        if holds_manifest "$EXPERIMENT_ID" "$SAVED_MANIFEST" "$MANIFEST"; then break; fi
+        [ -z "$DISTRUST" ] || distrust
+        if [ -z "$pause" ]; then
+            DISTRUST="$SAVE_DIR has checkpoints and no manifest of $EXPERIMENT_ID"
+            distrust
+        fi
+        sleep "$pause"
+    done
+fi
+own_or_leave "$CHECKPOINT_DIR"
+private_umask "${CHAIN_SHARE:-}"
+own_or_leave "$RECORDS"
+are_ours "$JOURNAL" || distrust
 shopt -s nullglob dotglob
 # These variables of an account change what the Slurm commands below print.
 for name in $(compgen -e); do case $name in SQUEUE_* | SCANCEL_* | SLURM_CLUSTERS) unset "$name" ;; esac; done
@@ -58,7 +101,7 @@ lock_is_stale() {
     HOLDER_STATE=alive
     if [ -s "$1/holder" ]; then
         read -r task restart cluster rest 2>/dev/null <"$1/holder"
-        [ -n "$task" ] || return 1 # the file exists and cannot be read
+        [[ $task =~ ^[0-9]+$ && $restart =~ ^[0-9]+$ ]] || return 1 # the file exists and cannot be read
     else
         # Its maker has not written its name yet, or died before it could.
         lock_age "$1" && [ "$LOCK_AGE" -gt 60 ]
@@ -70,7 +113,7 @@ lock_is_stale() {
         return
     fi
     HOLDER_STATE=unknown
-    said=$RECORDS/.squeue.$CELL.$TASK
+    said=$(mktemp "$RECORDS/.squeue.XXXXXXXXXX") || return 1
     if rows=$(timeout 60 squeue -a -h -j "$task" -o '%A %T' 2>"$said"); then
         # The id of an array is also the id of one of its tasks: only a row of that task counts.
         if grep -q "^$task COMPLETING" <<<"$rows"; then
@@ -122,6 +165,11 @@ for pause in $PAUSES; do
     find_newest
     read_journal
 done
+# Training code may run what a checkpoint holds (torch.load of a pickle). The machine's root may do anything anyway.
+if [ -n "$NEWEST" ] && [ ! -O "$CHECKPOINT_DIR/$NEWEST" ] && [ "$(owner_of "$CHECKPOINT_DIR/$NEWEST")" != root ]; then
+    DISTRUST="$CHECKPOINT_DIR/$NEWEST belongs to $(owner_of "$CHECKPOINT_DIR/$NEWEST") and not to $(id -un)"
+    distrust
+fi
 RESUME_FROM=${NEWEST:+$CHECKPOINT_DIR/$NEWEST}
 RESUME_STEP=$NEWEST_STEP
 NEXT_STEP=$((${NEWEST_STEP:--$SAVE_OFFSET} + SAVE_OFFSET))
@@ -227,12 +275,13 @@ trap 'forward USR2' USR2
 trap 'forward TERM' TERM
 
 # The child writes down how it ended: what wait reports is not reliable once a trap has run (bash 5.2 may give -1).
-ended=$(mktemp 2>/dev/null) || ended=$RECORDS/.ended.$CELL.$TASK
+ended=$(mktemp 2>/dev/null) || ended=$(mktemp "$RECORDS/.ended.XXXXXXXXXX") || exit 73
 set -m # its own process group
 (
     trap : USR1 USR2 TERM
-    set -- "$RUN_SCRIPT" "$ended" # the next line may change both variables
+    set -- "$RUN_SCRIPT" "$ended" "$ACCOUNT_UMASK" # the next line may change these variables
     restore_account_environment
+    umask "$3"
     bash "$1"
     status=$?
     echo $status >"$2"
@@ -261,7 +310,7 @@ done
 kill "$watcher" 2>/dev/null
 status=$(cat "$ended" 2>/dev/null)
 rm -f "$ended"
-: "${status:=${seen:-137}}"
+[[ $status =~ ^[0-9]{1,3}$ ]] || status=${seen:-137}
 if ! lock_still_held; then
     say "cell $CELL belongs to another task now; leaving its records alone"
     exit 75

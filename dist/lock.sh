@@ -10,7 +10,7 @@ lock_current() {
     LOCK_NUMBER=0
     for entry in "$path".[0-9]*; do
         number=${entry##*.}
-        case $number in *[!0-9]*) continue ;; esac
+        [[ $number =~ ^[1-9][0-9]{0,8}$ ]] || continue
         [ -d "$entry" ] && [ "$number" -gt "$LOCK_NUMBER" ] && LOCK_NUMBER=$number
     done
     return 0
@@ -19,11 +19,11 @@ lock_current() {
 # lock_age DIR: sets LOCK_AGE to the seconds since a lock was made or renewed. Both times come from the file system, so clocks
 # that differ between nodes do not matter.
 lock_age() {
-    local dir=$1 now made
-    : >"$dir.now" || return 1
-    now=$(stat -c %Y "$dir.now")
+    local dir=$1 probe now made
+    probe=$(mktemp "${dir%/*}/.now.XXXXXXXXXX") || return 1
+    now=$(stat -c %Y "$probe")
     made=$(stat -c %Y "$dir" 2>/dev/null) || made=$now # it went away meanwhile
-    rm -f "$dir.now"
+    rm -f "$probe"
     LOCK_AGE=$((now - made))
 }
 
@@ -34,6 +34,12 @@ lock_try() {
     LOCK_HELD=''
     lock_current "$path"
     current=$path.$LOCK_NUMBER
+    # A lock that somebody else made would keep us out for ever.
+    if [ -L "$current" ] || { [ ! -O "$current" ] && [ -e "$current" ]; } || ! are_ours "$current/holder" "$current/released"; then
+        LOCK_SAID=${DISTRUST:-"$current belongs to $(owner_of "$current") and not to $(id -un)"}
+        LOCK_HELD=''
+        return 2
+    fi
     if [ "$LOCK_NUMBER" -gt 0 ] && [ ! -e "$current/released" ] && ! lock_is_stale "$current"; then
         return 1
     fi

@@ -3,6 +3,7 @@
 #
 # answers (the same table as in src/cluster/programs/probe.ts):
 #   paths WORKDIR SAVE_PATH      expanded
+#   note TEXT                    something a person should know
 #   slurm VERSION
 #   limits MAX_ARRAY_SIZE MAX_JOB_COUNT
 #   sbatch-variable NAME         an SBATCH_* variable that the account sets
@@ -27,10 +28,56 @@ probe() {
     save_path=$EXPANDED
     shift 4
     answer paths "$workdir" "$save_path"
+    probe_workdir "$workdir" || return 1
+    probe_save_path "$save_path"
     probe_slurm || return 1
     probe_test_only "$@"
     probe_submit_limits
     probe_records "$workdir" "$save_path" "$code_name" "$id"
+}
+
+# probe_workdir WORKDIR: whoever may write in workdir, or rename it, could exchange the code that jobs run.
+probe_workdir() {
+    local dir
+    dir=$(readlink -m "$1")
+    if [ -d "$dir" ]; then
+        if [ ! -O "$dir" ] && { others_may_write "$dir" || [ "$(owner_of "$dir")" != root ]; }; then
+            answer problem "workdir $dir on $(uname -n) is not for $(id -un) alone: it is a directory of $(owner_of "$dir") with the mode $(stat -c %a "$dir"). Whoever may write there could change what your jobs run. Choose a directory that the account makes itself, such as $dir/$(id -un)"
+            return 1
+        fi
+        if others_may_write "$dir" && [ ! -k "$dir" ]; then
+            too_open "$dir"
+            return 1
+        fi
+    fi
+    while [ "$dir" != / ]; do
+        dir=$(dirname "$dir")
+        { [ -d "$dir" ] && others_may_write "$dir" && [ ! -k "$dir" ]; } || continue
+        [ ! -O "$dir" ] || { too_open "$dir"; return 1; }
+        note_open "$dir" workdir
+    done
+}
+
+# probe_save_path SAVE_PATH: its directories are often shared, and not the account's own. A job sees a directory that somebody
+# put in place of its own, but cannot prevent it.
+probe_save_path() {
+    local dir
+    dir=$(readlink -m "$1")
+    while :; do
+        if [ -d "$dir" ] && others_may_write "$dir" && [ ! -k "$dir" ]; then note_open "$dir" save.path; fi
+        [ "$dir" != / ] || return 0
+        dir=$(dirname "$dir")
+    done
+}
+
+# too_open DIR: a directory of the account.
+too_open() {
+    answer problem "others may write to $1 on $(uname -n) (mode $(stat -c %a "$1")), and so change what your jobs run. Take that right away: chmod go-w $(printf %q "$1")"
+}
+
+# note_open DIR KEY
+note_open() {
+    answer note "Others may rename what is in $1 (mode $(stat -c %a "$1"), owner $(owner_of "$1")), and $2 leads through it. So they can stop this experiment or hide its files. $(owner_of "$1") can prevent that: chmod +t $(printf %q "$1")"
 }
 
 probe_slurm() {
@@ -95,6 +142,10 @@ probe_records() {
         return 1
     fi
     [ -z "$ROWS" ] || answer queued
+    if ! are_ours "$LEDGER" "$MANIFEST" "$SAVED_MANIFEST" "$RECORDS/"*.jsonl; then
+        foreign "$DISTRUST"
+        return 1
+    fi
     if compgen -G "$RECORDS/*.jsonl" >/dev/null; then
         answer complete-cells "$(tail -q -n 1 "$RECORDS/"*.jsonl | grep -c '"complete":true')"
     fi

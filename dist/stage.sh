@@ -3,7 +3,7 @@
 # a directory with its final name is complete. The tar stream comes on descriptor 3.
 #
 # answers (the same table as in src/cluster/programs/stage.ts):
-#   damaged                      the staged code no longer matches its digest
+#   damaged                      the staged code no longer matches its digest, or somebody else owns a part of it
 #
 #   stage_code WORKDIR CODE_NAME DIGEST NONCE REPLACE
 #   stage_experiment WORKDIR CODE_NAME CODE_DIGEST EXPERIMENT_ID DIGEST NONCE SAVE_PATH
@@ -11,7 +11,7 @@
 stage_code() {
     local digest=$3 incoming=$1/code/.incoming-$4 replace=$5
     shared_code "$1" "$2"
-    make_directory "$1/code" || return 1
+    claim_directory "$1/code" || return 1
     if ! unpack "$incoming" "$digest" "$incoming.sha256"; then
         rm -rf "$incoming" "$incoming.sha256"
         return 1
@@ -31,23 +31,25 @@ stage_experiment() {
     experiment_layout "$1" "$4"
     save_layout "$7/$4"
     shared_code "$1" "$2"
-    make_directory "$1/experiments" && make_directory "$RECORDS" || return 1
+    claim_directory "$1/experiments" && claim_save_directory || return 1
     if ! unpack "$incoming" "$digest" "$incoming.sha256"; then
         rm -rf "$incoming" "$incoming.sha256"
         return 1
     fi
-    if [ -d "$DIR" ]; then
-        keep_staged "$incoming" "$code_digest"
-        return
+    if [ -e "$DIR" ] || [ -L "$DIR" ]; then
+        claim_staged && keep_staged "$incoming" "$code_digest" && return
+        rm -rf "$incoming" "$incoming.sha256"
+        return 1
     fi
     copy_code "$incoming" "$code_digest" || return
     [ -d "$incoming" ] || return 0 # the code is damaged, which was answered
     # A job may add files beside the code, so directories are writable. Files stay read-only, because experiments share them.
-    find "$incoming/code" -type d -exec chmod u+w {} + && mkdir -p "$incoming/logs" &&
+    find "$incoming/code" -type d -exec chmod u+w {} + && mkdir "$incoming/logs" &&
         mv "$incoming.sha256" "$incoming/files.sha256" || return 1
     if ! mv -T "$incoming" "$DIR" 2>/dev/null; then
         remove_copy "$incoming"
         [ -d "$DIR" ] || { answer problem "$incoming could not be renamed to $DIR on $(uname -n)"; return 1; }
+        claim_staged # another launch staged the same experiment meanwhile
     fi
 }
 
@@ -59,11 +61,11 @@ keep_staged() {
     if [ -z "$said" ] && [ "$(sha256_of "$SHARED_CODE.sha256")" = "$2" ]; then
         said=$(cd "$CODE" && grep -E '^\\?[0-9a-f]{64} ' "$SHARED_CODE.sha256" | sha256sum -c --quiet - 2>&1 | head -n 5)
     fi
-    rm -rf "$incoming" "$incoming.sha256"
     if [ -n "$said" ]; then
         answer problem "$DIR on $(uname -n) does not match what this launch has for the same EXPERIMENT_ID. Somebody edited it, or another version of the action made it. Restore it, give the experiment another name, or start a new attempt (command restart)" "$said"
         return 1
     fi
+    rm -rf "$incoming" "$incoming.sha256"
 }
 
 # copy_code INCOMING CODE_DIGEST: the experiment's own copy of the code, verified. Answers `damaged` and removes INCOMING if the
@@ -80,7 +82,9 @@ copy_code() {
             return 1
         fi
     fi
-    if ! tree_listing "$incoming/code" >"$incoming.code" || [ "$(sha256_of "$incoming.code")" != "$2" ]; then
+    # A file of somebody else has the right content now, and may have another one later.
+    if [ -n "$(not_ours "$incoming/code")" ] || ! tree_listing "$incoming/code" >"$incoming.code" ||
+        [ "$(sha256_of "$incoming.code")" != "$2" ]; then
         remove_copy "$incoming"
         rm -f "$incoming.sha256" "$incoming.code"
         answer damaged
@@ -93,7 +97,7 @@ copy_code() {
 # scratch file systems purge by age, and a commit may be old.
 unpack() {
     local dir=$1 expected=$2 listing=$3 said got
-    mkdir -p "$dir" || return 1
+    mkdir "$dir" || return 1
     if ! said=$(tar -x -m -f - --no-same-owner -C "$dir" <&3 2>&1) || ! tree_listing "$dir" >"$listing"; then
         answer problem "unpacking into $dir on $(uname -n) failed: ${said:-$(df -Ph "$dir" | tail -n 1)}"
         return 1
@@ -105,13 +109,68 @@ unpack() {
     fi
 }
 
-# make_directory DIR: fails with an answer if it cannot be made or written to.
-make_directory() {
+# claim_directory DIR: a directory of workdir, where only the account writes; so a link is the account's own. Fails with an
+# answer if the directory cannot be made or written to, or if it is not ours.
+claim_directory() {
     local said
-    if ! said=$(mkdir -p "$1" 2>&1) || ! said=$( (: >"$1/.slurm-chain-probe.$$") 2>&1 && rm -f "$1/.slurm-chain-probe.$$"); then
-        answer problem "$(id -un) cannot write to $1 on $(uname -n): ${said##*: }"
+    said=$(mkdir -p "$1" 2>&1) || { cannot_write "$1" "$said"; return 1; }
+    [ -O "$1" ] || { foreign "$1 belongs to $(stat -L -c %U "$1") and not to $(id -un)"; return 1; }
+    said=$(set_readers "$1" "${CHAIN_SHARE:-}" 2>&1) || { cannot_write "$1" "$said"; return 1; }
+    can_write "$1"
+}
+
+# claim_save_directory: SAVE_DIR and RECORDS. One that exists counts if the account made it for this experiment. Its manifest
+# shows that; a launch that was refused left no more than an empty RECORDS.
+claim_save_directory() {
+    local said path
+    if ! said=$(
+        open_umask "$ACCOUNT_UMASK"
+        mkdir -p "${SAVE_DIR%/*}" 2>&1
+    ); then
+        cannot_write "${SAVE_DIR%/*}" "$said"
         return 1
     fi
+    open_umask "$ACCOUNT_UMASK"
+    own_directory "$SAVE_DIR" || { private_umask "${CHAIN_SHARE:-}"; refuse_directory "$SAVE_DIR"; return 1; }
+    private_umask "${CHAIN_SHARE:-}"
+    if ! holds_manifest "$EXPERIMENT" "$SAVED_MANIFEST" "$MANIFEST"; then
+        path=$(find "$SAVE_DIR" -mindepth 1 -maxdepth 1 ! -name .chain -print -quit)
+        [ -z "$path" ] || { foreign "${DISTRUST:-no launch of $EXPERIMENT made $path: the directory holds no manifest of it}"; return 1; }
+    fi
+    own_directory "$RECORDS" || { refuse_directory "$RECORDS"; return 1; }
+    path=$(not_ours "$RECORDS")
+    [ -z "$path" ] || { foreign "$path belongs to $(owner_of "$path") and not to $(id -un)"; return 1; }
+    set_readers "$RECORDS" "${CHAIN_SHARE:-}"
+    can_write "$RECORDS"
+}
+
+# claim_staged: the experiment's directory, which exists. One of an older version may be open to others.
+claim_staged() {
+    local path
+    for path in "$DIR" "$LOGS" "$CONFIGS" "$CODE"; do
+        own_directory "$path" || { refuse_directory "$path"; return 1; }
+    done
+    path=$(not_ours "$DIR")
+    [ -z "$path" ] || { foreign "$path belongs to $(owner_of "$path") and not to $(id -un)"; return 1; }
+}
+
+# not_ours DIR: prints the first path under a directory that belongs to somebody else.
+not_ours() { find "$1" ! -uid "$(id -u)" -print -quit; }
+
+# refuse_directory DIR: after own_directory has failed.
+refuse_directory() {
+    if [ -e "$1" ] || [ -L "$1" ]; then foreign "$DISTRUST"; else cannot_write "$1" "$DISTRUST"; fi
+}
+
+cannot_write() { answer problem "$(id -un) cannot write to $1 on $(uname -n): ${2##*: }"; }
+
+# can_write DIR: fails with an answer if no file can be made in it.
+can_write() {
+    local said probe
+    said=$({ probe=$(mktemp "$1/.probe.XXXXXXXXXX") && rm -f "$probe"; } 2>&1) || {
+        cannot_write "$1" "$said"
+        return 1
+    }
 }
 
 # remove_copy DIR: a copy may have read-only directories, which rm cannot empty.

@@ -37,6 +37,10 @@ submit_begin() {
     STARTED=$(date -d '-2 minutes' +%Y-%m-%dT%H:%M:%S)
     take_launch_lock "$1" "$2" "$8"
     save_layout "$3"
+    if ! own_directory "$RECORDS" || ! are_ours "$SAVED_MANIFEST" "$SAVED_SUMMARY"; then
+        foreign "$DISTRUST"
+        exit 1
+    fi
 
     [ ! -e "$LEDGER" ] || lines=$(wc -l <"$LEDGER")
     if [ "$lines" != "$6" ]; then
@@ -97,12 +101,14 @@ settle_launches() {
 # script of a job that is in the queue. SECRETS are shell assignments; without any, those of an earlier launch stay.
 submit_files() {
     write_whole "$JOB_SCRIPT" "$1" || roll_back "$JOB_SCRIPT could not be written on $(uname -n)"
-    if [ -n "$2" ] || [ ! -e "$SECRETS" ]; then
-        (
-            umask 077
-            write_whole "$SECRETS" "$2"
-        ) || roll_back "$SECRETS could not be written on $(uname -n)"
+    if [ -z "$2" ] && is_ours "$SECRETS"; then
+        chmod 600 "$SECRETS"
+    elif [ -z "$2" ] && [ -n "$DISTRUST" ]; then
+        roll_back "$DISTRUST. Give the secrets to this launch again, or remove the file"
+    else
+        write_secret "$SECRETS" "$2" || roll_back "$SECRETS could not be written on $(uname -n)"
     fi
+    is_private "$SECRETS" || roll_back "$SECRETS is not a file that only $(id -un) can read. Its file system does not keep the mode 0600, so no secrets can be kept there"
 }
 
 submit_job() {
@@ -110,7 +116,11 @@ submit_job() {
     shift 4
     [ -z "$CUT" ] || return 0
     EXPORTS=() ARGUMENTS=()
-    while [ "$1" != -- ]; do EXPORTS+=("$1"); shift; done
+    while [ "$1" != -- ]; do
+        [[ $1 =~ ^[A-Z_][A-Z0-9_]*= ]] || roll_back "'$1' does not start with the name of a variable. This is a fault of slurm-chain; please report it"
+        EXPORTS+=("$1")
+        shift
+    done
     shift
     find_after "$after" "$cell"
     for argument; do
@@ -146,7 +156,8 @@ find_after() {
             find_tail "$2"
             TAILS+=("${AFTER[@]}")
             ;;
-        *) AFTER=("${SUBMITTED[$1]}") ;;
+        *[!0-9]*) roll_back "'$1' is not the index of a submission. This is a fault of slurm-chain; please report it" ;;
+        *) AFTER=("${SUBMITTED[10#$1]}") ;;
     esac
 }
 
@@ -173,15 +184,15 @@ submit_until_known() {
     while :; do
         (
             clear_sbatch_variables
-            export "${EXPORTS[@]}"
+            export "${EXPORTS[@]}" CHAIN_UMASK="$ACCOUNT_UMASK" CHAIN_SHARE="${CHAIN_SHARE:-}"
+            # Slurm gives our umask to the job and to its log (sbatch(1), SLURM_UMASK).
             sbatch_once "$tag" "${ARGUMENTS[@]}" "$JOB_SCRIPT"
             outcome=$?
-            printf '%s\n%s\n%s' "${ID:-}" "${SLURM_CLUSTER:-}" "${REASON:-}" >"$SCRATCH.outcome"
+            printf '%s\n%s\n%s' "${ID:-}" "${SLURM_CLUSTER:-}" "${REASON:-}" >"$OUTCOME"
             exit $outcome
         )
         outcome=$?
-        { read -r ID; read -r SLURM_CLUSTER; REASON=$(cat); } <"$SCRATCH.outcome"
-        rm -f "$SCRATCH.outcome"
+        { read -r ID; read -r SLURM_CLUSTER; REASON=$(cat); } <"$OUTCOME"
         case $outcome in
             0) return 0 ;;
             1)

@@ -17,6 +17,7 @@
 #   accounting-silent MESSAGE    sacct did not answer
 #   user UID NAME                a user who cancelled a job
 #   log FILE TEXT                the end of a log
+#   distrusted ID WHAT           a record that is a link or belongs to somebody else, and was not read; ID is empty in a listing
 #
 #   list_experiments WORKDIR MINUTES QUEUE_FORMAT   a summary of each experiment, and the queue; one call of squeue
 #   list_saved PATH…                              experiments by the records beside their checkpoints; a PATH is a save.path or
@@ -55,19 +56,20 @@ list_experiments() {
 
 # summaries: answers with the summary of each experiment whose manifest's path comes on stdin.
 summaries() {
-    local file line
+    local file line files=()
+    while IFS= read -r -d '' file; do
+        are_ours "$file" "${file%/*}/summary.json" || { answer distrusted '' "$DISTRUST"; continue; }
+        # An experiment of an older version has no summary.
+        if [ -s "${file%/*}/summary.json" ]; then file=${file%/*}/summary.json; fi
+        files+=("$file")
+    done
+    [ ${#files[@]} -gt 0 ] || return 0
     while IFS= read -r line; do
         case $line in
             /*) file=$line ;;
             *) answer summary "$file" "$line" ;;
         esac
-    done < <(
-        while IFS= read -r -d '' file; do
-            # An experiment of an older version has no summary.
-            if [ -s "${file%/*}/summary.json" ]; then file=${file%/*}/summary.json; fi
-            printf '%s\0' "$file"
-        done | xargs -0 -r sed -s -n '1{F;p}'
-    )
+    done < <(printf '%s\0' "${files[@]}" | xargs -0 -r sed -s -n '1{F;p}')
 }
 
 list_saved() {
@@ -81,9 +83,9 @@ list_saved() {
         up=$path
         while [ "$up" != / ] && { save_layout "$up"; [ ! -e "$SAVED_MANIFEST" ]; }; do up=$(dirname "$up"); done
         if [ "$up" != / ]; then
-            printf '%s\0' "$SAVED_MANIFEST" | summaries
+            summaries < <(printf '%s\0' "$SAVED_MANIFEST")
         elif [ -d "$path" ]; then
-            find "$path" -mindepth 3 -maxdepth 3 -path '*/.chain/manifest.json' -print0 | summaries
+            summaries < <(find "$path" -mindepth 3 -maxdepth 3 -path '*/.chain/manifest.json' -print0)
         fi
     done
 }
@@ -95,23 +97,30 @@ look_at() {
     save_layout "$2"
     shift 2
     for file in "$MANIFEST" "$SAVED_MANIFEST"; do
-        [ -s "$file" ] || continue
+        if ! is_trusted "$id" "$file" || [ ! -s "$file" ]; then continue; fi
         answer manifest "$id" "$file" "$(<"$file")"
         break
     done
-    if [ -s "$LEDGER" ]; then
+    if is_trusted "$id" "$LEDGER"; then
         while IFS= read -r line; do
             answer ledger "$id" "$line"
             if [[ $line =~ ^\{\"event\":\"submitted\",.*\"job\":\"([0-9]+)\" ]]; then JOBS+=("${BASH_REMATCH[1]}"); fi
         done <"$LEDGER"
     fi
     for file in "$RECORDS"/*.jsonl; do
-        [ -e "$file" ] || continue
+        is_trusted "$id" "$file" || continue
         cell=${file##*/}
         cell=${cell%.jsonl}
         while IFS= read -r line; do answer journal "$id" "$cell" "$line"; done <"$file"
         cell_of "$id" "$cell" "$@"
     done
+}
+
+# is_trusted ID FILE: succeeds if the file is ours. Answers if it is somebody else's.
+is_trusted() {
+    is_ours "$2" && return
+    [ -z "$DISTRUST" ] || answer distrusted "$1" "$DISTRUST"
+    return 1
 }
 
 # cell_of ID CELL NAME=VALUE…: how far a cell is. A subshell, because it sets options and variables of checkpoints.sh.
@@ -146,21 +155,46 @@ ask_accounting() {
     rm -f "$said"
 }
 
+# tail_logs: src/base/redact.ts removes the secrets that the request has. Those of earlier launches are here alone, so nothing
+# leaves the cluster with one of them in it: known spellings are cut out, and a log with one that cannot be cut out, because line
+# ends or quotes are in it, is not sent.
 tail_logs() {
-    local bytes=$2 file text values=() value
+    local LC_ALL=C bytes=$2 file text value longest=0 spellings=() needles=() compact foreign=''
+    [[ $bytes =~ ^[0-9]{1,9}$ ]] || return 1
     experiment_layout "$WORKDIR" "$1"
     shift 2
-    if [ -r "$SECRETS" ]; then
+    if ! is_ours "$SECRETS"; then
+        # Without the secrets, nothing can be removed from the logs.
+        foreign=$DISTRUST
+    elif [ -r "$SECRETS" ]; then
         while IFS= read -r -d '' value; do
-            value=${value#* }
-            [ ${#value} -lt 4 ] || values+=("$value")
-        done < <(secret_lines "$SECRETS")
+            [ ${#value} -lt 4 ] || spellings+=("$value")
+            [ ${#value} -le "$longest" ] || longest=${#value}
+        done < <(secret_lines "$SECRETS" | spellings | sort -z -u | sort_by_length)
+        while IFS= read -r -d '' value; do
+            [ ${#value} -lt 8 ] || needles+=("$value")
+        done < <(printf '%s\0' ${spellings[@]+"${spellings[@]}"} | compacted | sort -z -u)
     fi
     for file; do
+        case $file in */*) continue ;; esac
+        is_ours "$LOGS/$file"
+        if [ -n "$foreign$DISTRUST" ]; then
+            answer log "$file" "This log is not shown: ${foreign:-$DISTRUST}."
+            continue
+        fi
         [ -r "$LOGS/$file" ] || continue
         # More than is shown, so that a secret that starts before the shown part is found whole.
-        text=$(tail -c $((bytes + 20000)) "$LOGS/$file" | tr -d '\000')
-        for value in ${values[@]+"${values[@]}"}; do text=${text//"$value"/***}; done
+        text=$(tail -c $((bytes + longest + 1000)) "$LOGS/$file" | without_colours)
+        for value in ${spellings[@]+"${spellings[@]}"}; do text=${text//"$value"/***}; done
+        compact=$(compacted <<<"$text")
+        for value in ${needles[@]+"${needles[@]}"}; do
+            case $compact in
+                *"$value"*)
+                    text="(This log is not shown: it has a secret in it, with line ends, quotes or other letters inside. It is $LOGS/$file)"
+                    break
+                    ;;
+            esac
+        done
         if [ ${#text} -gt "$bytes" ]; then
             text=${text: -bytes}
             text=${text#*$'\n'}
@@ -169,14 +203,83 @@ tail_logs() {
     done
 }
 
-# secret_lines FILE: prints `length value` and NUL for every line of every value that a file of assignments sets. The longest
-# come first, because one may be a part of another.
+# without_colours: copies a text without its escape sequences (ECMA-48) and NULs.
+without_colours() {
+    tr -d '\000' | sed $'s/\033\\[[0-?]*[ -\\/]*[@-~]//g; s/\033\\][^\007\033]*\\(\007\\|\033\\\\\\)\\{0,1\\}//g; s/\033[@-Z\\\\-_]//g'
+}
+
+# compacted: copies a text without white space, control characters, quotes and backslashes.
+compacted() { tr -d '\001-\040\177\042\047\134'; }
+
+# sort_by_length: sorts texts that end in NUL, the longest first, because one may be a part of another.
+sort_by_length() {
+    local text
+    while IFS= read -r -d '' text; do printf '%s %s\0' "${#text}" "$text"; done | sort -z -k1,1nr | sed -z 's/^[0-9]* //'
+}
+
+# restoring PREFIX LETTERS: prints a sed script that replaces PREFIX and the hexadecimal digits of each of the letters by the letter.
+restoring() {
+    local at letter digits
+    for ((at = 0; at < ${#2}; at += 1)); do
+        letter=${2:at:1}
+        printf -v digits '%02x' "'$letter"
+        case $letter in [\\/\&]) letter=\\$letter ;; esac
+        printf 's/%s%s/%s/g\ns/%s%s/%s/g\n' "$1" "$digits" "$letter" "$1" "${digits^^}" "$letter"
+    done
+}
+
+# spellings: for each text on stdin that ends in NUL, prints it in the spellings of spellingsOf in src/base/redact.ts. Where only
+# quotes and backslashes differ, tail_logs needs no spelling of its own.
+spellings() {
+    local LC_ALL=C text hex url before digits first quote="'" quoted script scripts=() printable='' kept
+    local word=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_
+    # Encoders of addresses differ in what they leave as it is.
+    for kept in '.~-' '.~/-' ".~!'()*-" ".~!'()*;,/?:@&=+\$#-" '.*-'; do scripts+=("$(restoring % "$word$kept")"); done
+    printable="$word"' !"#$%&'"'"'()*+,-./:;<=>?@[\]^`{|}~'
+    while IFS= read -r -d '' text; do
+        printf '%s\0' "$text" "${text//\\/\\\\}"
+        quoted="'\\''"
+        quoted=${text//$quote/$quoted}
+        printf '%s\0' "$quoted"
+        # In this locale, bash quotes letters beyond ASCII in octal digits.
+        printf -v quoted %q "$text"
+        quoted=${quoted#\$"$quote"}
+        printf '%s\0' "${quoted%"$quote"}"
+        hex=$(printf '%s' "$text" | od -An -v -tx1 | tr -d ' \n')
+        printf '%s\0' "$hex" "${hex^^}"
+        for before in '' x xx; do
+            digits=$(printf '%s%s' "$before" "$text" | base64 -w 0)
+            # The letters that depend on the secret alone.
+            first=$(((${#before} * 8 + 5) / 6))
+            digits=${digits:first:$(((${#before} + ${#text}) * 8 / 6 - first))}
+            printf '%s\0' "$digits" "$(tr '+/' '-_' <<<"$digits")"
+        done
+        for script in "${scripts[@]}"; do
+            for digits in "$hex" "${hex^^}"; do
+                url=$(printf '%s\n' "$digits" | sed 's/../%&/g' | sed -f <(printf '%s' "$script"))
+                printf '%s\0' "$url" "${url//%20/+}"
+            done
+        done
+        [[ $text == *[!\ -~]* ]] || continue
+        printf '%s\n' "$hex" | sed 's/../\\x&/g' | sed -f <(restoring '\\x' "$printable") | tr '\n' '\0'
+        # \u00e9 of JSON. Without iconv, letters beyond ASCII are not looked for in this form.
+        printf '%s' "$text" | iconv -f UTF-8 -t UTF-16BE 2>/dev/null | od -An -v -tx1 | tr -d ' \n' | sed 's/..../\\u&/g' |
+            sed -f <(restoring '\\u00' "$printable") | tr '\n' '\0'
+        printf '\0'
+    done
+}
+
+# secret_lines FILE: prints each line of every value that a file of assignments sets, without white space around it, with a NUL
+# behind it.
 secret_lines() (
     # shellcheck source=/dev/null # src/chain/task.ts writes it
     . "$1"
-    while IFS= read -r value; do
-        printf '%s %s\0' "${#value}" "$value"
+    while IFS= read -r value || [ -n "$value" ]; do
+        value=${value%$'\r'}
+        value=${value#"${value%%[![:space:]]*}"}
+        value=${value%"${value##*[![:space:]]}"}
+        [ ${#value} -lt 4 ] || printf '%s\0' "$value"
     done < <(
         while IFS= read -r name; do printf '%s\n' "${!name:-}"; done < <(sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' "$1")
-    ) | sort -z -k1,1nr
+    )
 )
