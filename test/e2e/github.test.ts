@@ -23,7 +23,7 @@ test('a label set by somebody without write permission launches nothing', async 
   const pull = lab.openPull();
   const result = await lab.label(pull, 'launch', { event: lab.labeled(pull, 'launch', 'mallory') });
   assert.equal(result.code, 1);
-  assert.match(result.errors[0] ?? '', /^mallory has read permission on lab\/nano; Launching on the cluster needs write/);
+  assert.match(result.errors[0] ?? '', /^mallory has read permission on lab\/nano\. Launching on the cluster needs write/);
   assert.deepEqual(mine(), []);
 });
 

@@ -329,12 +329,14 @@ export async function startGitHub(gitDirectory: string, repository = 'lab/nano')
   const handlers: Record<string, Handler> = {
     'repos/get': () => {
       const [owner = '', name = ''] = repository.split('/');
-      const body = example('full-repository-default-response');
+      // The published example is of a fork, and lacks a field.
+      const { parent: _, source: __, template_repository: ___, ...body } = example('full-repository-default-response');
       return [
         200,
         {
           ...body,
-          language: null, // the published example lacks it
+          language: null,
+          fork: false,
           id: BASE_REPO_ID,
           name,
           full_name: repository,
