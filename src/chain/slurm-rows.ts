@@ -43,10 +43,10 @@ export const QUEUE_FORMAT = '%F|%K|%T|%r|%S|%N|%j';
 
 /** @returns undefined for a line that is not such a row */
 export function parseQueueRow(line: string): QueueRow | undefined {
-  const [jobId, cells, state, reason, start, node, name, ...more] = line.split('|');
-  if (jobId === undefined || cells === undefined || state === undefined || reason === undefined) return undefined;
-  if (start === undefined || node === undefined || name === undefined || more.length > 0 || !isJobId(jobId)) return undefined;
-  if (!isState(state) || [reason, node, name].some(isTooLong)) return undefined;
+  const fields = fieldsOf(line);
+  if (fields === undefined) return undefined;
+  const [jobId, cells, state, reason, start, node, name] = fields;
+  if (!isJobId(jobId) || !isState(state) || [reason, node, name].some(isTooLong)) return undefined;
   return { jobId, cells: parseTaskList(cells), state, reason, start: secondsOf(start), node, name };
 }
 
@@ -58,9 +58,9 @@ export const ACCOUNTING_FORMAT = 'JobID,JobName,State,ExitCode,Start,End,NodeLis
  * @returns undefined for a line that is not such a row
  */
 export function parseAccountingRow(line: string, users: ReadonlyMap<string, string>): AccountingRow | undefined {
-  const [id, name, state, exit, start, end, node, ...more] = line.split('|');
-  if (id === undefined || name === undefined || state === undefined || exit === undefined) return undefined;
-  if (start === undefined || end === undefined || node === undefined || more.length > 0) return undefined;
+  const fields = fieldsOf(line);
+  if (fields === undefined) return undefined;
+  const [id, name, state, exit, start, end, node] = fields;
   const [jobId = '', cells = ''] = id.split('_');
   if (!isJobId(jobId) || !isState(state.replace(/ by \d+$/, '')) || !/^(\d{1,9}:\d{1,9})?$/.test(exit) || [name, node].some(isTooLong))
     return undefined;
@@ -76,6 +76,14 @@ export function parseAccountingRow(line: string, users: ReadonlyMap<string, stri
     end: secondsOf(end),
     node,
   };
+}
+
+type Fields = readonly [string, string, string, string, string, string, string];
+
+/** Both programs are asked for seven fields. */
+function fieldsOf(line: string): Fields | undefined {
+  const fields = line.split('|');
+  return fields.length === 7 ? (fields as unknown as Fields) : undefined;
 }
 
 /** Is this an id that Slurm gives to a job? Job ids have 26 bits (slurm.conf(5), MaxJobId); federations use more. */

@@ -14,11 +14,12 @@ import { planOf } from '../../src/chain/plan.ts';
 import { parseSource } from '../../src/experiment/document.ts';
 import { experimentFrom } from '../../src/experiment/experiment.ts';
 import { parseOverrides } from '../../src/experiment/overrides.ts';
-import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { parseRepoConfig, parseSiteConfig } from '../../src/experiment/repo-config.ts';
 
 const COMMIT = '1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d7e8f9a0b';
 const DIGEST = 'd'.repeat(64);
 const PLACES = { workdir: '/w', savePath: '/ckpt' };
+const SITE = parseSiteConfig('clusters:\n  entropy: {host: login.edu, user: chain, workdir: /w, known_hosts: x}\n', 'main');
 const YAML = 'run: train\nsave: {path: /ckpt}\nchain: {n_jobs: 2}\nn_steps: 500\n';
 
 function manifest(
@@ -27,8 +28,13 @@ function manifest(
   earlier: readonly LaunchRecord[] = [],
   pullRequest: number | null = 12,
 ): Manifest {
-  const config = parseRepoConfig('clusters:\n  entropy: {host: login.edu, user: chain, workdir: /w, known_hosts: x}\n');
-  const experiment = experimentFrom(parseSource('configs/smoke.yaml', YAML + yaml), COMMIT, config, parseOverrides(overrides));
+  const experiment = experimentFrom(
+    parseSource('configs/smoke.yaml', YAML + yaml),
+    COMMIT,
+    parseRepoConfig(''),
+    parseOverrides(overrides),
+    SITE,
+  );
   const number = earlier.length + 1;
   return manifestOf({
     ...{ experiment, places: PLACES, subject: 'Warm up longer', earlier },
