@@ -141,3 +141,48 @@ for (const [a, b, differences] of [
     assert.deepEqual(fieldDifferences(a, b), differences);
   });
 }
+
+/** The manifest with one field replaced. @param path such as `launches.0.command` */
+function withField(path: string, value: unknown): string {
+  const copy = structuredClone(WHOLE) as unknown as Record<string, unknown>;
+  const keys = path.split('.');
+  const parent = keys.slice(0, -1).reduce((at, key) => at[key] as Record<string, unknown>, copy);
+  parent[keys.at(-1) ?? ''] = value;
+  return JSON.stringify(copy);
+}
+
+test('values that launches write in other cases', () => {
+  for (const [path, value] of [
+    ['launches.0.command', 'extend'],
+    ['launches.0.command', 'restart'],
+    ['launches.0.jobScript', ''],
+    ['repository', ''],
+    ['code.name', `${COMMIT}-0fe9c1`],
+    ['wandb', { group: 'https://wandb.ai/e/p/groups/g/workspace', runs: ['https://wandb.ai/e/p/runs/g-0'] }],
+  ] as const) {
+    assert.doesNotThrow(() => parseManifest(withField(path, value), '/f'), `${path}: ${JSON.stringify(value)}`);
+  }
+  assert.deepEqual(parseManifest(withField('wandb', { group: 'g', runs: ['r'] }), '/f').wandb, { group: 'g', runs: ['r'] });
+});
+
+test('a value with something around it is none', () => {
+  for (const [path, value] of [
+    ['repository', 'x y/lab/nano'],
+    ['repository', 'lab/nano x'],
+    ['code.name', `x${COMMIT}`],
+    ['code.name', `${COMMIT}x`],
+    ['code.digest', `x${DIGEST}`],
+    ['code.digest', `${DIGEST}x`],
+    ['launches.0.at', 'x2026-12-01T10:00:00Z'],
+    ['launches.0.at', '2026-12-01T10:00:00Zx'],
+    ['workdir', 'w'],
+    ['workdir', '/w/../x'],
+    ['save', `/ckpt/x${WHOLE.id}`],
+  ] as const) {
+    assert.throws(
+      () => parseManifest(withField(path, value), '/f'),
+      /^Problem: \/f is not a manifest that this version of the action can read: its field /,
+      `${path}: ${value}`,
+    );
+  }
+});
