@@ -118,7 +118,7 @@ for (const [what, inputs, message] of [
   ],
   ['a secret with a name of the chain', { config: 'good', env: 'RESUME_FROM=x' }, /RESUME_FROM is set by the chain/],
   ['an empty key', { config: 'good', 'ssh-key': '' }, /the input ssh-key is empty.*Check that the secret is set/],
-  ['a key that is none', { config: 'good', 'ssh-key': 'hunter2' }, /does not start with '-----BEGIN'/],
+  ['a key that is none', { config: 'good', 'ssh-key': 'hunter2' }, /does not start with '-----BEGIN/],
   [
     'a public key',
     { config: 'good', 'ssh-key': readFileSync(`${cluster.CLUSTER_KEY}.pub`, 'utf8') },
@@ -149,7 +149,7 @@ async function clusterRefusal(options: LabOptions, inputs: Record<string, string
 }
 
 test('an unreachable host', async () => {
-  assert.match(await clusterRefusal({ clusterFields: { port: 1 } }), /cannot reach chain\d+@127\.0\.0\.1:1: .*ECONNREFUSED.*firewall/);
+  assert.match(await clusterRefusal({ clusterFields: { port: 1 } }), /cannot reach chain\d+@127\.0\.0\.1:1: the connection was refused/);
 });
 
 test('a host whose name means nothing', async () => {

@@ -1,4 +1,5 @@
-import ssh2, { type AuthenticationType, type Client, type ClientChannel, type ConnectConfig } from 'ssh2';
+import type { AuthenticationType, Client, ClientChannel, ConnectConfig } from 'ssh2';
+import SshClient from 'ssh2/lib/client.js';
 import constants from 'ssh2/lib/protocol/constants.js';
 import { messageOf, Problem } from '../../base/problem.ts';
 import type { Cluster } from '../../experiment/repo-config.ts';
@@ -97,7 +98,7 @@ function login(station: Station, { keys, agent, known }: Identity, sock: ClientC
   const where = `${user}@${host}:${port}`;
   const name = station.knownAs || host;
   const namedPort = station.knownAs === '' ? port : 22; // an alias stands in known_hosts without a port
-  const client = new ssh2.Client();
+  const client = new SshClient();
   return new Promise((resolve, reject) => {
     let refusedHostKey: Problem | undefined;
     let offered: readonly AuthenticationType[] | undefined;

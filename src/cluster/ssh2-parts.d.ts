@@ -1,3 +1,9 @@
+// Parts of ssh2 by themselves. Its index.js also brings its server and key generator, which the bundle has no use for.
+declare module 'ssh2/lib/client.js' {
+  import { Client } from 'ssh2';
+  export default Client;
+}
+
 declare module 'ssh2/lib/protocol/constants.js' {
   interface Constants {
     readonly DEFAULT_KEX: readonly string[];
