@@ -10,12 +10,15 @@ import { after, describe, test } from 'node:test';
 import { connect } from '../../src/cluster/connection.ts';
 import type { Connection, Credentials, Exit } from '../../src/cluster/transport.ts';
 import type { Cluster } from '../../src/experiment/repo-config.ts';
-import { keyOnly, testCluster } from '../support/cluster.ts';
+import { endOf, keyOnly, testCluster } from '../support/cluster.ts';
+import { regression } from '../support/experiment.ts';
 import { startProxy } from '../support/faults.ts';
+import { useLabs } from '../support/lab.ts';
 import { keygen, startSshd } from '../support/sshd.ts';
 
 const environment = testCluster();
 const known = readFileSync(environment.CLUSTER_KNOWN_HOSTS, 'utf8');
+const newLab = useLabs(environment);
 const directory = mkdtempSync(join(tmpdir(), 'slurm-chain-transport-'));
 after(() => rmSync(directory, { recursive: true }));
 
@@ -263,4 +266,14 @@ test('local: the runner has to be the account of the cluster', async () => {
     await refusal(clusterBy('local', { login })),
     /runs as the account of the runner, \S+, but clusters\.entropy\.user is somebody/,
   );
+});
+
+test('openssh: a whole launch by an alias of the input ssh-config, with the host key from the input known-hosts', async () => {
+  const lab = await newLab('openssh', { clusterFields: { transport: 'openssh', host: 'alias', port: 22, known_hosts: [] } });
+  lab.commit({ 'configs/run.yaml': regression(lab, { name: 'openssh', nSteps: 30, nJobs: 1 }) });
+  const sshConfig = `Host alias\n  HostName 127.0.0.1\n  Port ${environment.CLUSTER_PORT}\n`;
+  const result = await lab.dispatch({ config: 'run', 'ssh-config': sshConfig, 'known-hosts': known });
+  assert.equal(result.code, 0, result.log);
+  assert.equal(result.outputs['state'], 'submitted');
+  await endOf(environment, [result.outputs['job-ids'] ?? '']);
 });
