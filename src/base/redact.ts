@@ -12,8 +12,12 @@ const SHORTEST_COMPACT = 8;
  * counts as one. Values of fewer than four characters stay.
  */
 export function redact(text: string, secrets: readonly string[]): string {
-  const { exact, compact } = needlesOf(secrets);
-  const spans = [...found(withoutColours(text), exact), ...foundCompact(compacted(text), compact)].sort((a, b) => a.from - b.from);
+  const plain = withoutColours(text);
+  const compact = compacted(text);
+  const spans = secrets
+    .map(needlesOf)
+    .flatMap((needle) => [...found(plain, needle.exact), ...foundCompact(compact, needle.compact)])
+    .sort((a, b) => a.from - b.from);
   let shown = '';
   let done = 0;
   let end = -1; // of the spans so far; one may be a part of another
@@ -90,15 +94,18 @@ interface Needles {
   readonly compact: readonly string[];
 }
 
-function needlesOf(secrets: readonly string[]): Needles {
-  const parts = new Set(
-    secrets
-      .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
-      .flatMap((part) => (part.trim().length >= SHORTEST ? [part.trim()] : [])),
-  );
+// A run redacts many lines with the same few secrets, and the spellings of a long one take a second.
+const knownNeedles = new Map<string, Needles>();
+
+function needlesOf(secret: string): Needles {
+  const known = knownNeedles.get(secret);
+  if (known !== undefined) return known;
+  const parts = new Set([secret, ...secret.split(/\r?\n/)].flatMap((part) => (part.trim().length >= SHORTEST ? [part.trim()] : [])));
   const exact = new Set([...parts].flatMap(spellingsOf).filter((one) => one.length >= SHORTEST));
   const compact = new Set([...exact].map((one) => compacted(one).text).filter((one) => one.length >= SHORTEST_COMPACT));
-  return { exact: [...exact], compact: [...compact] };
+  const made = { exact: [...exact], compact: [...compact] };
+  knownNeedles.set(secret, made);
+  return made;
 }
 
 /** Some letters of a text, and where each stands in it. */
