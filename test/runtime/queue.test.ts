@@ -30,10 +30,13 @@ test('a job is completing if every row of it is', () => {
 
 test('a queue is settled at once when no job is completing, and a job that stays completing is kept', () => {
   const settle = (patience: number, rows: string) =>
-    run(`COMPLETING_PATIENCE=${patience}; queue_of() { printf '%s\\n' '${rows}'; }; settled_queue_of exp; printf '%s' "$SECONDS $ROWS"`);
+    run(
+      `COMPLETING_PATIENCE=${patience}; PAUSES=0; sleep() { PAUSES=$((PAUSES + 1)) SECONDS=$((SECONDS + 1)); }
+       queue_of() { printf '%s\\n' '${rows}'; }; settled_queue_of exp; printf '%s' "$PAUSES $ROWS"`,
+    );
   assert.equal(settle(45, row(12, '0', 'RUNNING')), `0 ${row(12, '0', 'RUNNING')}`);
   assert.equal(settle(0, row(11, '0', 'COMPLETING')), `0 ${row(11, '0', 'COMPLETING')}`);
-  assert.match(settle(1, row(11, '0', 'COMPLETING')), /^[1-9]\d* 11\|11_0\|COMPLETING/);
+  assert.match(settle(45, row(11, '0', 'COMPLETING')), /^[1-9]\d* 11\|11_0\|COMPLETING/);
 });
 
 test('a squeue that does not answer while the queue settles is no empty queue', () => {
