@@ -75,7 +75,7 @@ for (const [what, inputs, message] of [
   ['the input n_jobs 2.5', { config: 'good', n_jobs: '2.5' }, /chain\.n_jobs is "2\.5"/],
   ['the input n_jobs twelve', { config: 'good', n_jobs: 'twelve' }, /chain\.n_jobs is "twelve"/],
   ['an empty grid list', { config: 'empty' }, /\^train\.lr is an empty list/],
-  ['a grid above MaxArraySize', { config: 'wide' }, /has 1002 cells, and entropy takes arrays of at most 1001 \(MaxArraySize\)/],
+  ['a grid above MaxArraySize', { config: 'wide' }, /has 1002 cells, and entropy takes arrays of at most 1001 tasks \(MaxArraySize\)/],
   [
     'a reserved option by override',
     { config: 'good', overrides: '+slurm.array=0-3' },
@@ -114,7 +114,7 @@ for (const [what, inputs, message] of [
   [
     'a secret that is no assignment',
     { config: 'good', env: 'hunter2' },
-    /a line of the input env is not NAME=value\. The line is not shown/,
+    /^line 1 of the input env is not NAME=value\. .*The line is not shown/,
   ],
   ['a secret with a name of the chain', { config: 'good', env: 'RESUME_FROM=x' }, /RESUME_FROM is set by the chain/],
   ['an empty key', { config: 'good', 'ssh-key': '' }, /the input ssh-key is empty.*Check that the secret is set/],
