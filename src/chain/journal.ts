@@ -88,7 +88,7 @@ export function parseJournalLine(line: string): JournalLine | undefined {
         saved: textOr(value['saved']),
         seconds: integerOr(value['seconds']),
         exit: integerOr(value['exit']),
-        signal: textOr(value['signal']),
+        signal: signalOr(value['signal']),
         newCheckpoint: value['new_checkpoint'] === true,
         complete: value['complete'] === true,
       };
@@ -120,6 +120,11 @@ export function isCount(value: unknown): value is number {
 
 function integerOr(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** A name such as KILL or RTMIN+1, or a number. */
+function signalOr(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[A-Z0-9+-]{1,20}$/.test(value) ? value : undefined;
 }
 
 function textOr(value: unknown): string | undefined {

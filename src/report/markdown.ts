@@ -1,3 +1,4 @@
+import { greatest } from '../base/numbers.ts';
 import { visible } from '../base/text.ts';
 
 // GitHub takes 65,536 characters in a comment and 1 MiB in a step summary, and drops all of a longer summary.
@@ -20,10 +21,22 @@ export function plain(text: string): string {
 export function code(text: string): string {
   const line = oneLine(text).replaceAll('|', '\\|');
   if (line === '') return '';
-  const longest = Math.max(0, ...(line.match(/`+/g) ?? []).map((run) => run.length));
+  const longest = longestFence(line);
   const fence = '`'.repeat(longest + 1);
   const space = longest > 0 ? ' ' : '';
   return `${fence}${space}${line}${space}${fence}`;
+}
+
+/** A regular expression would look from every line end to the next other letter. */
+function withoutLastLineEnds(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === '\n') end -= 1;
+  return text.slice(0, end);
+}
+
+/** The length of the longest run of backticks. */
+function longestFence(text: string): number {
+  return greatest((text.match(/`+/g) ?? []).map((run) => run.length));
 }
 
 function oneLine(text: string): string {
@@ -34,9 +47,9 @@ function oneLine(text: string): string {
 export function block(given: string, language = ''): string {
   // Markdown takes a carriage return for the end of a line.
   const text = visible(given.replace(/\r\n?/g, '\n'));
-  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+  const longest = Math.max(2, longestFence(text));
   const fence = '`'.repeat(longest + 1);
-  return `${fence}${language}\n${text.replace(/\n+$/, '')}\n${fence}`;
+  return `${fence}${language}\n${withoutLastLineEnds(text)}\n${fence}`;
 }
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -55,7 +68,7 @@ export function link(text: string, address: string): string {
 }
 
 export function isWebAddress(address: string): boolean {
-  return /^https?:\/\/[^\s()<>[\]|\\]+$/.test(address) && URL.canParse(address);
+  return /^https?:\/\/[^\s()<>[\]|\\]+$/.test(address) && visible(address) === address && URL.canParse(address);
 }
 
 /** The choices of a grid cell, or nothing. @param most how many are shown */

@@ -39,7 +39,7 @@ export function renderSummary(report: Report): string {
 function parts(report: Report, cellsShown: number): string[] {
   const { status, logs = [] } = report;
   return [
-    `### ${report.id}: ${headline(report)}`,
+    `### ${report.id}: ${plain(headline(report)).replace(/\\([()])/g, '$1')}`, // without brackets, no link
     facts(report),
     ...jobsTable(report),
     status === undefined ? plannedCells(report, cellsShown) : progress(report, status, cellsShown),

@@ -55,6 +55,16 @@ test('a line of a journal that no task writes is left out', () => {
   assert.deepEqual(huge?.event === 'start' && [huge.found, huge.resumeStep], [undefined, undefined]);
 });
 
+test('the signal in a journal is the name of one', () => {
+  const signalOf = (signal: unknown) => {
+    const line = parseJournalLine(start({ event: 'end', newest_step: 5, signal }));
+    return line?.event === 'end' ? line.signal : 'no line';
+  };
+  for (const signal of ['KILL', 'RTMIN+1', '9']) assert.equal(signalOf(signal), signal);
+  for (const signal of ['](https://evil.example)', '<img src=x>', '@octocat', 'x\ny', '', 9, null])
+    assert.equal(signalOf(signal), undefined);
+});
+
 test('a ledger of 300,000 lines is read whole', () => {
   const lines = Array.from({ length: 150_000 }, (_, index) => [
     submitted({ job: String(index + 1), launch: index, step: index + 1 }),
