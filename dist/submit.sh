@@ -18,7 +18,8 @@
 #   submit_job   JOB_NUMBER CELL AFTER TAG [NAME=VALUE…] -- SBATCH_ARGUMENT…
 #   submit_end   MANIFEST SUMMARY COUNT
 #
-# QUEUED is `yes` if the probe found jobs of the experiment in the queue. WHEN_ALIVE is `report` (answer with the jobs in the queue and stop) or `extend` (continue behind the last of them).
+# QUEUED is `yes` if the probe found jobs of the experiment in the queue. WHEN_ALIVE is `report` (answer with the jobs in the queue
+# and stop) or `extend` (continue behind the last of them).
 # WHEN_REFUSED is `cancel` (roll back everything) or `keep` (keep the whole jobs that were accepted). AFTER is the index of an
 # earlier submission, `tail` for the end of the chain that is in the queue, or empty.
 #
@@ -415,31 +416,4 @@ refuse_lost_tail() {
         answer changed
         exit 0
     done
-}
-
-# is_held 'ID ID …': is one of these jobs held, according to squeue? No answer counts as yes.
-is_held() {
-    local rows base id state reason rest
-    rows=$(queue_of "$EXPERIMENT") || return 0
-    while IFS='|' read -r base id state reason rest; do
-        if [[ $reason == JobHeld* && " $1 " == *" $base "* ]]; then return 0; fi
-    done <<<"$rows"
-    return 1
-}
-
-# release LAUNCH 'ID ID …': releases the jobs, the last one first, so that none finds the job before it still held. Fails with
-# scontrol's words in $SCRATCH.
-release() {
-    local launch=$1 ids=() id pause
-    for id in $2; do ids=("$id" "${ids[@]}"); done
-    for pause in $RETRY_PAUSES; do
-        sleep "$pause"
-        # If somebody cancelled one of the jobs, scontrol fails with one of several messages, but releases the others. So squeue
-        # says what is still held.
-        if timeout 60 scontrol release "${ids[@]}" 2>"$SCRATCH" || ! is_held "$2"; then
-            ledger_release released "$launch" "${2%% *}"
-            return 0
-        fi
-    done
-    return 1
 }

@@ -12,6 +12,7 @@ export const RUNTIME = {
   stage: read(new URL('../runtime/stage.sh', import.meta.url)),
   change: read(new URL('../runtime/change.sh', import.meta.url)),
   submit: read(new URL('../runtime/submit.sh', import.meta.url)),
+  release: read(new URL('../runtime/release.sh', import.meta.url)),
   checkpoints: read(new URL('../runtime/checkpoints.sh', import.meta.url)),
   cancel: read(new URL('../runtime/cancel.sh', import.meta.url)),
   survey: read(new URL('../runtime/survey.sh', import.meta.url)),

@@ -22,6 +22,7 @@ queue_of() {
 
 # Seconds. Slurm gives a job KillWait seconds to end, 30 by default (slurm.conf(5)). Tests set fewer.
 COMPLETING_PATIENCE=${COMPLETING_PATIENCE:-45}
+[[ $COMPLETING_PATIENCE =~ ^[0-9]{1,4}$ ]] || COMPLETING_PATIENCE=45
 
 # completing_jobs ROWS: prints the ids of the jobs that are COMPLETING in every row of queue_of.
 completing_jobs() {

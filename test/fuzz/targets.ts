@@ -11,7 +11,7 @@ import { nextLaunch, parseLedger, releasedJobs } from '../../src/chain/ledger.ts
 import { parseManifest, parseSummary } from '../../src/chain/manifest.ts';
 import { parseAccountingRow, parseQueueRow, parseTaskList } from '../../src/chain/slurm-rows.ts';
 import { decodeAnswer } from '../../src/cluster/answers.ts';
-import { checkHostKey, knownKeyTypes } from '../../src/cluster/known-hosts.ts';
+import { checkHostKey, knownKeyTypes, parseKnownHosts } from '../../src/cluster/known-hosts.ts';
 import { SURVEY } from '../../src/cluster/programs/survey.ts';
 import { parseAnswer } from '../../src/cluster/shell.ts';
 import { parseSource } from '../../src/experiment/document.ts';
@@ -145,10 +145,9 @@ export const TARGETS: readonly Target[] = [
       '|1|c2FsdA==|aGFzaA=',
     ),
     run: (text) => {
-      // Patterns with many stars take for ever as long as they are matched by a regular expression.
-      if (text.split('*').length > 6) return;
-      knownKeyTypes(text, 'host', 22);
-      checkHostKey(text, 'host', 22, KEY);
+      const known = parseKnownHosts(text, 'known_hosts');
+      knownKeyTypes(known, 'host', 22);
+      checkHostKey(known, 'host', 22, KEY);
     },
   },
   {

@@ -64,6 +64,8 @@ const DANGERS: readonly Danger[] = [
 
 /** Names in arithmetic. */
 const ARITHMETIC: Readonly<Record<string, string>> = {
+  SECONDS: 'bash counts it',
+  COMPLETING_PATIENCE: DIGITS,
   HASHED_FILES: COUNTER,
   HASHED_BYTES: COUNTER,
   size: STAT,

@@ -25,7 +25,7 @@ const ANSWERS = {
   unknown: ['reason'],
 } as const satisfies AnswerTable;
 
-export const SUBMIT: Program<typeof ANSWERS> = { parts: [...CHANGE_PARTS, 'submit'], answers: ANSWERS };
+export const SUBMIT: Program<typeof ANSWERS> = { parts: [...CHANGE_PARTS, 'release', 'submit'], answers: ANSWERS };
 
 /** How a submission ended. An unknown outcome is thrown. */
 export type SubmitResult =
