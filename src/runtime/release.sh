@@ -3,9 +3,9 @@
 
 # is_held 'ID ID …': is one of these jobs held, according to squeue? No answer counts as yes.
 is_held() {
-    local rows base id state reason rest
+    local rows base reason
     rows=$(queue_of "$EXPERIMENT") || return 0
-    while IFS='|' read -r base id state reason rest; do
+    while IFS='|' read -r base _ _ reason _; do
         if [[ $reason == JobHeld* && " $1 " == *" $base "* ]]; then return 0; fi
     done <<<"$rows"
     return 1

@@ -92,6 +92,8 @@ const ARITHMETIC: Readonly<Record<string, string>> = {
   FAILURES: COUNTER,
   last_failed: COUNTER,
   bytes: DIGITS,
+  longest: 'a length',
+  at: COUNTER,
   '1': 'a umask that its callers have matched with octal digits, or that the builtin printed',
 };
 
