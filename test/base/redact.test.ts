@@ -49,8 +49,8 @@ test('a secret that is cut at the start or the end of the text', () => {
   assert.equal(redact('staple', [secret]), 'staple', 'too short to tell');
 });
 
-test('a secret of 40 KB is found in every spelling', () => {
-  const secret = Array.from({ length: 40_000 }, (_, index) => 'ab"c\'é '[index % 7]).join('');
+test('a secret of 10 KB is found in every spelling', () => {
+  const secret = Array.from({ length: 10_000 }, (_, index) => 'ab"c\'é '[index % 7]).join('');
   for (const spelled of [secret, JSON.stringify(secret), quote(secret), Buffer.from(secret).toString('base64')]) {
     const shown = redact(`x ${spelled} y`, [secret]);
     assert.ok(shown.length < 30, shown.slice(0, 100));

@@ -65,15 +65,15 @@ test('the signal in a journal is the name of one', () => {
     assert.equal(signalOf(signal), undefined);
 });
 
-test('a ledger of 300,000 lines is read whole', () => {
-  const lines = Array.from({ length: 150_000 }, (_, index) => [
+test('a ledger of 30,000 lines is read whole', () => {
+  const lines = Array.from({ length: 15_000 }, (_, index) => [
     submitted({ job: String(index + 1), launch: index, step: index + 1 }),
     JSON.stringify({ event: 'releasing', launch: index, job: '1' }),
   ]).flat();
   const ledger = parseLedger(lines);
-  assert.equal(releasedJobs(ledger).length, 150_000);
-  assert.equal(lastJob(ledger), 150_000);
-  assert.equal(nextLaunch(ledger).launch, 150_000);
+  assert.equal(releasedJobs(ledger).length, 15_000);
+  assert.equal(lastJob(ledger), 15_000);
+  assert.equal(nextLaunch(ledger).launch, 15_000);
 });
 
 test('jobs that were released again, cancelled, or taken over by another launch', () => {

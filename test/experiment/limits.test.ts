@@ -94,7 +94,7 @@ for (const [what, text, outcome] of [
   ['100,000 comments', '#\n'.repeat(100_000), /^1 cells$/],
   ['a key of 100 KB', `? ${'k'.repeat(100_000)}\n: 1`, /^1 cells$/],
 ] as const) {
-  test(`within seconds: ${what}`, () => {
+  test(`ends: ${what}`, () => {
     assert.match(ends(text), outcome);
   });
 }
@@ -109,7 +109,7 @@ for (const [what, overrides, outcome] of [
   ['a grid of 10^9', `+^x=${list(1000)} +^y=${list(1000)} +^z=${list(1000)}`, /^x\.yaml: the grid has 1,000,000,000 cells/],
   ['brackets', `a.b=${'['.repeat(9000)}${']'.repeat(9000)}`, /nested more than 100 levels deep/],
 ] as const) {
-  test(`overrides within seconds: ${what}`, () => {
+  test(`overrides end: ${what}`, () => {
     assert.match(ends('a: &a {b: 1}', overrides), outcome);
   });
 }

@@ -155,18 +155,11 @@ test('save.step: count, and other prefixes', () => {
   assert.match(one.task(3).log, /training is complete \(checkpoint-500\)/);
 });
 
-test('a task takes ten times as long for ten times as many checkpoints, not a hundred times', (t) => {
-  const secondsFor = (count: number) => {
-    const one = cell(PRINT, { steps: '999999' });
-    const make = `cd "$1" && mkdir $(seq -f step_%.0f 1 ${count}) && touch $(seq -f step_%.0f/w 1 ${count})`;
-    assert.equal(spawnSync('bash', ['-c', make, '-', one.checkpoints]).status, 0);
-    const start = performance.now();
-    assert.match(one.task(2).log, new RegExp(`from=step_${count} `));
-    return (performance.now() - start) / 1000;
-  };
-  const [thousand, tenThousand] = [secondsFor(1000), secondsFor(10_000)];
-  t.diagnostic(`1,000 checkpoints: ${thousand.toFixed(2)} s, 10,000: ${tenThousand.toFixed(2)} s`);
-  assert.ok(tenThousand < 30 * thousand, `${tenThousand} s against ${thousand} s`);
+test('a task finds the newest of 2,000 checkpoints', () => {
+  const one = cell(PRINT, { steps: '999999' });
+  const make = 'cd "$1" && mkdir $(seq -f step_%.0f 1 2000) && touch $(seq -f step_%.0f/w 1 2000)';
+  assert.equal(spawnSync('bash', ['-c', make, '-', one.checkpoints]).status, 0);
+  assert.match(one.task(2).log, /from=step_2000 /);
 });
 
 test('done by n_steps: neither run nor checkpoint is touched, and it is on record', () => {

@@ -63,8 +63,8 @@ test('a log without secrets is sent as it is, without colours and NULs', () => {
   assert.ok(shown.length <= 500 && shown.startsWith('line ') && shown.endsWith('line 1999'), shown);
 });
 
-test('a secret of 40 KB that begins long before the shown part', () => {
-  const secret = Array.from({ length: 40_000 }, (_, index) => 'ab"c\'d e'[index % 7]).join('');
+test('a secret of 10 KB that begins long before the shown part', () => {
+  const secret = Array.from({ length: 10_000 }, (_, index) => 'ab"c\'d e'[index % 7]).join('');
   const shown = sent([secret], { a: `before ${secret} after`, b: `${secret}\nslurmstepd: error: *** JOB 1 ON n1 CANCELLED ***` });
   assert.equal(shown.get('a'), 'before *** after');
   assert.equal(shown.get('b'), '***\nslurmstepd: error: *** JOB 1 ON n1 CANCELLED ***');

@@ -94,6 +94,8 @@ const ARITHMETIC: Readonly<Record<string, string>> = {
   bytes: DIGITS,
   longest: 'a length',
   at: COUNTER,
+  before: 'a length',
+  text: 'a length',
   '1': 'a umask that its callers have matched with octal digits, or that the builtin printed',
 };
 
