@@ -27,12 +27,14 @@ for (const shell of ['/bin/tcsh', '/bin/sh', '/bin/bash']) {
 test('start-up files that print 100 MB, read stdin and leave with a status', async (t) => {
   const home = join(cluster.CLUSTER_DIR, 'home');
   const quiet = readFileSync(join(home, '.bashrc'));
-  // bash reads .bashrc when sshd starts it, and .bash_profile as a login shell, so every command begins with all of this.
-  asUser(cluster, `echo "head -c 100000000 /dev/zero | tr '\\0' 'x'" >> ${home}/.bashrc`);
+  // bash reads .bashrc when sshd starts it, and .bash_profile as a login shell, so every command begins with both. The first
+  // one prints 100 MB in one line and 100 MB in short lines; more of it would only cost time.
+  asUser(cluster, `echo 'head -c $([ -e ~/loud ] && echo 1000000 || echo 100000000) /dev/zero | tr "\\0" x' >> ${home}/.bashrc`);
   asUser(
     cluster,
     `cat > ${home}/.bash_profile <<'EOF'
-yes "Submitted batch job 42" | head -c 100000000
+yes "Submitted batch job 42" | head -c $([ -e ~/loud ] && echo 1000000 || echo 100000000)
+touch ~/loud
 cat > /dev/null
 export CHAIN_TEST_HOME=$HOME/from-profile
 false
