@@ -61,14 +61,14 @@ summaries() {
         are_ours "$file" "${file%/*}/summary.json" || { answer distrusted '' "$DISTRUST"; continue; }
         # An experiment of an older version has no summary.
         if [ -s "${file%/*}/summary.json" ]; then file=${file%/*}/summary.json; fi
-        files+=("$file")
+        # sed prints nothing for an empty file.
+        if [ -s "$file" ]; then files+=("$file"); else answer summary "$file" ''; fi
     done
     [ ${#files[@]} -gt 0 ] || return 0
-    while IFS= read -r line; do
-        case $line in
-            /*) file=$line ;;
-            *) answer summary "$file" "$line" ;;
-        esac
+    # Two lines for each file. The last one may lack its line end.
+    while IFS= read -r file; do
+        IFS= read -r line
+        answer summary "$file" "$line"
     done < <(printf '%s\0' "${files[@]}" | xargs -0 -r sed -s -n '1{F;p}')
 }
 
