@@ -24,11 +24,14 @@ const SECRETS: Readonly<Record<string, string>> = {
   LONG: random(5_000),
   SIGNS: `;|&<>(){}[]*?!#~%=\\${random()}\\`,
   UNICODE: `pässwörd-${random()}-✓`,
+  LINES: `first ${random()}\n  "second": ${random()}\n\nlast=${random()}`,
 };
-const ENV = Object.entries(SECRETS).map(([name, value]) => `${name}=${value}`);
+const ENV = Object.entries(SECRETS).map(([name, value]) => (value.includes('\n') ? `${name}<<END\n${value}\nEND` : `${name}=${value}`));
+// The first line is the same for all keys of a kind.
 const KEY_LINES = readFileSync(cluster.CLUSTER_KEY, 'utf8')
   .split('\n')
-  .filter((line) => line !== '' && !line.startsWith('-----'));
+  .filter((line) => line !== '' && !line.startsWith('-----'))
+  .slice(1);
 const NEEDLES = [
   ...Object.values(SECRETS).flatMap(spellingsOf),
   ...KEY_LINES,
