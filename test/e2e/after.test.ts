@@ -18,7 +18,7 @@ const shown = (lab: Lab, id: string) =>
 const reactions = (lab: Lab) => lab.hub.reactions.map((one) => one.content);
 
 test('from a comment to the end: launch, status, extend, one cell cancelled, all cancelled', async () => {
-  const lab = await newLab('talk', { experiment: { nSteps: 4000, nJobs: 2, grid: '^lr: [0.1, 0.2]' } });
+  const lab = await newLab('talk', { experiment: { nSteps: 40_000, nJobs: 2, grid: '^lr: [0.1, 0.2]' } });
   const pull = lab.openPull();
   const launched = await lab.comment(pull, '/launch talk n_jobs=3');
   assert.equal(launched.code, 0, launched.log);
@@ -108,7 +108,7 @@ test('a status rebuilds the comment from nothing, on any runner, and says the sa
 });
 
 test('cancelling one step alone says that the next one starts, and it does', async () => {
-  const lab = await newLab('onestep', { experiment: { nSteps: 4000, nJobs: 2 } });
+  const lab = await newLab('onestep', { experiment: { nSteps: 40_000, nJobs: 2 } });
   const launched = await lab.dispatch({ config: 'onestep' });
   const id = launched.outputs['experiment-id'] ?? '';
   const [, second] = (launched.outputs['job-ids'] ?? '').split(',');
@@ -125,8 +125,8 @@ test('cancelling one step alone says that the next one starts, and it does', asy
 });
 
 test('a closed pull request takes its chains out of the queue where the workflow says so, and only its own', async () => {
-  const lab = await newLab('closing', { experiment: { nSteps: 4000 } });
-  lab.commit({ 'configs/other.yaml': regression(lab, { name: 'other', nSteps: 4000 }) });
+  const lab = await newLab('closing', { experiment: { nSteps: 40_000 } });
+  lab.commit({ 'configs/other.yaml': regression(lab, { name: 'other', nSteps: 40_000 }) });
   const pull = lab.openPull();
   const mine = (await lab.label(pull, 'launch:closing')).outputs['experiment-id'] ?? '';
   const other = (await lab.dispatch({ config: 'other' })).outputs['experiment-id'] ?? '';
@@ -143,7 +143,7 @@ test('a closed pull request takes its chains out of the queue where the workflow
 });
 
 test('who may not write to the repository gets nothing done by a comment, and forks are refused', async () => {
-  const lab = await newLab('stranger', { experiment: { nSteps: 4000 } });
+  const lab = await newLab('stranger', { experiment: { nSteps: 40_000 } });
   const pull = lab.openPull();
   const id = (await lab.label(pull, 'launch:stranger')).outputs['experiment-id'] ?? '';
   lab.hub.permissions.set('mallory', 'read');
@@ -187,7 +187,7 @@ test('a comment asks for what is not there: the answer says so, once', async () 
 });
 
 test('without statuses: write, and with a comment that cannot be written, everything else is done', async () => {
-  const lab = await newLab('lean', { experiment: { nSteps: 4000 } });
+  const lab = await newLab('lean', { experiment: { nSteps: 40_000 } });
   const pull = lab.openPull();
   lab.hub.faults.push({ method: 'POST', path: /\/statuses\/[0-9a-f]+$/, status: 403, times: 99 });
   const launched = await lab.label(pull, 'launch:lean');
@@ -198,7 +198,7 @@ test('without statuses: write, and with a comment that cannot be written, everyt
 });
 
 test('a chain of another repository on the same account is neither shown nor cancelled', async () => {
-  const lab = await newLab('mine', { experiment: { nSteps: 4000 } });
+  const lab = await newLab('mine', { experiment: { nSteps: 40_000 } });
   const id = (await lab.dispatch({ config: 'mine' })).outputs['experiment-id'] ?? '';
   const directory = `${lab.workdir}/experiments/${id}`;
   asUser(cluster, `cd ${directory} && sed -i 's#"repository":"lab/nano"#"repository":"lab/other"#g' manifest.json summary.json`);
@@ -211,7 +211,7 @@ test('a chain of another repository on the same account is neither shown nor can
 });
 
 test('one squeue call and one sacct call, however many jobs and experiments', async () => {
-  const lab = await newLab('calls', { experiment: { nSteps: 4000, nJobs: 3, grid: '^lr: [0.1, 0.2]' } });
+  const lab = await newLab('calls', { experiment: { nSteps: 40_000, nJobs: 3, grid: '^lr: [0.1, 0.2]' } });
   const ids = [];
   for (const lr of ['1', '2', '3']) {
     const launched = await lab.dispatch({ config: 'calls', overrides: `train.save_every=${lr}0`, n_jobs: '3' });
