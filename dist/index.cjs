@@ -69849,7 +69849,7 @@ function set(source, root, override) {
         if (pair === undefined) {
             if (!override.mayAdd) {
                 const known = here.items.map((item) => keyText(item).replace(/^\^/, ''));
-                throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}${didYouMean(bare, known)}. Write +${override.path}=… to add it`);
+                throw new Problem(`override '${override.path}': ${soFar} does not exist in ${source.file}${didYouMean(bare, known) || `. Write +${override.path}=… to add it`}`);
             }
             const added = last ? value : new dist/* YAMLMap */.CA();
             here.items.push(new dist/* Pair */.Rm(new dist/* Scalar */.X5(last ? segment : bare), added));
@@ -89515,6 +89515,8 @@ function decide(first, seen, { mode, runUrl, mayComplete }) {
             const done = launches.some((launch) => isThisRun(launch) && isReleased(seen.ledger, launch.launch));
             if (done)
                 return launchDecision({ ...basis, notes: ['This workflow run has already extended the chain.'] });
+            if (!seen.queued && isComplete(basis))
+                return { ...basis, kind: 'nothing' };
             return { ...basis, kind: 'submit', extend: true };
         }
         case 'launch': {
@@ -89530,11 +89532,13 @@ function decide(first, seen, { mode, runUrl, mayComplete }) {
     }
 }
 function launchDecision(basis) {
-    const { existing, experiment } = basis;
-    if (existing.queued)
+    if (basis.existing.queued)
         return { ...basis, kind: 'report' };
-    const isComplete = (existing.manifest?.launches.length ?? 0) > 0 && existing.completeCells === experiment.cells.length;
-    return { ...basis, kind: isComplete ? 'nothing' : 'submit' };
+    return { ...basis, kind: isComplete(basis) ? 'nothing' : 'submit' };
+}
+/** Is training complete? Jobs that are queued now would do nothing. */
+function isComplete({ existing, experiment }) {
+    return (existing.manifest?.launches.length ?? 0) > 0 && existing.completeCells === experiment.cells.length;
 }
 function decide_withLength(experiment, nJobs) {
     const { settings } = experiment;

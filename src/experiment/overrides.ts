@@ -108,7 +108,7 @@ function set(source: YamlSource, root: YAMLMap, override: Override): void {
       if (!override.mayAdd) {
         const known = here.items.map((item) => keyText(item as Pair).replace(/^\^/, ''));
         throw new Problem(
-          `override '${override.path}': ${soFar} does not exist in ${source.file}${didYouMean(bare, known)}. Write +${override.path}=… to add it`,
+          `override '${override.path}': ${soFar} does not exist in ${source.file}${didYouMean(bare, known) || `. Write +${override.path}=… to add it`}`,
         );
       }
       const added: Node = last ? value : new YAMLMap();

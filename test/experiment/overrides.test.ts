@@ -156,7 +156,7 @@ for (const [what, overrides, message] of [
   [
     'a path that is not there',
     'trainer.learning_rat=1',
-    "override 'trainer.learning_rat': trainer.learning_rat does not exist in x.yaml; did you mean 'learning_rate'?. Write +trainer.learning_rat=… to add it",
+    "override 'trainer.learning_rat': trainer.learning_rat does not exist in x.yaml; did you mean 'learning_rate'?",
   ],
   [
     'a misspelled key in the middle',

@@ -63,6 +63,7 @@ export function decide(
       if (launches.length === 0) throw new Problem(`there is no chain of ${newest.id} to extend. Launch it first`);
       const done = launches.some((launch) => isThisRun(launch) && isReleased(seen.ledger, launch.launch));
       if (done) return launchDecision({ ...basis, notes: ['This workflow run has already extended the chain.'] });
+      if (!seen.queued && isComplete(basis)) return { ...basis, kind: 'nothing' };
       return { ...basis, kind: 'submit', extend: true };
     }
     case 'launch': {
@@ -78,10 +79,13 @@ export function decide(
 }
 
 function launchDecision(basis: Omit<Decision, 'kind'>): Decision {
-  const { existing, experiment } = basis;
-  if (existing.queued) return { ...basis, kind: 'report' };
-  const isComplete = (existing.manifest?.launches.length ?? 0) > 0 && existing.completeCells === experiment.cells.length;
-  return { ...basis, kind: isComplete ? 'nothing' : 'submit' };
+  if (basis.existing.queued) return { ...basis, kind: 'report' };
+  return { ...basis, kind: isComplete(basis) ? 'nothing' : 'submit' };
+}
+
+/** Is training complete? Jobs that are queued now would do nothing. */
+function isComplete({ existing, experiment }: Pick<Decision, 'existing' | 'experiment'>): boolean {
+  return (existing.manifest?.launches.length ?? 0) > 0 && existing.completeCells === experiment.cells.length;
 }
 
 function withLength(experiment: Experiment, nJobs: number): Experiment {

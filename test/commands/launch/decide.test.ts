@@ -73,6 +73,8 @@ test('launch adds jobs that were asked for and are missing in a chain that is al
 test('extend goes behind a chain that is alive, or continues one that ended; a run that is run again asks for nothing more', () => {
   assert.deepEqual(decided('extend', { ...LAUNCHED, queued: true }), { ...NORMAL, kind: 'submit', extend: true, lines: 4 });
   assert.equal(decided('extend', LAUNCHED).extend, true);
+  assert.equal(decided('extend', { ...LAUNCHED, completeCells: 2 }).kind, 'nothing');
+  assert.equal(decided('extend', { ...LAUNCHED, completeCells: 2, queued: true }).kind, 'submit');
   assert.throws(() => decided('extend'), /there is no chain of smoke-1a2b3c4d5e6f to extend\. Launch it first/);
   const mine = { manifest: manifest(launch(1, [1]), launch(2, [2], { command: 'extend', runUrl: RUN })), queued: true, ledgerLines: 9 };
   const again = decided('extend', { ...mine, ledger: [...ledger(1, [1]), ...ledger(2, [2])] });
