@@ -156,7 +156,7 @@ const CALLS_BEFORE = { new: 0, alive: STEPS, cancelled: STEPS, interrupted: 2 } 
 async function prepare(lab: Lab, name: string, before: Round['before']): Promise<void> {
   await lab.dispatch({ command: 'plan', config: name }); // fetches the commit; runners would have a checkout each
   if (before === 'new') return;
-  const run: ActionRun = before === 'interrupted' ? { onLine: (line, kill) => line.startsWith('step 2: job') && kill('SIGKILL') } : {};
+  const run: ActionRun = before === 'interrupted' ? { onLine: (line, kill) => line.startsWith('job 2: ') && kill('SIGKILL') } : {};
   const result = await lab.dispatch({ config: name }, run);
   if (before !== 'interrupted' && result.outputs['state'] !== 'submitted') throw new Error(`the launch before the fault: ${result.log}`);
   if (before === 'cancelled') {

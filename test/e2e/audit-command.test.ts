@@ -54,7 +54,7 @@ test('an audit by comment, by every name of an experiment, strict, and from the 
   }
   assert.match(
     (await lab.dispatch({ command: 'audit', target: 'nonsense' })).errors[0] ?? '',
-    /there is no experiment .* that 'nonsense' names/,
+    /no experiment of lab\/nano on the cluster matches 'nonsense'/,
   );
 
   // workdir is purged: what is beside the checkpoints still answers, and says what is missing.

@@ -168,7 +168,7 @@ test('a manifest that was edited by hand is an error that shows the difference',
   assert.equal(second.code, 1);
   assert.match(
     second.errors[0] ?? '',
-    /manifest\.json\) does not match this commit:\ncells\.0\.nSteps is 900 in the manifest and 500 at the commit/,
+    /manifest\.json\) does not match this commit:\n +cells\.0\.nSteps is 900 in the manifest and 500 at the commit/,
   );
   asUser(cluster, `printf '{"version":1,' > ${file}`);
   assert.match((await lab.dispatch({ config: 'edited' })).errors[0] ?? '', /manifest\.json on entropy is not valid JSON/);
@@ -187,7 +187,7 @@ test('a cell config that was edited by hand is an error that shows the lines', a
   assert.equal(second.code, 1);
   assert.match(
     second.errors[0] ?? '',
-    /does not match what this launch has for the same EXPERIMENT_ID[\s\S]*config_0\.yaml of the commit[\s\S]*- {2}lr: 0\.1\n\+ {2}lr: 0\.2/,
+    /does not match what this launch has for the same EXPERIMENT_ID[\s\S]*config_0\.yaml of the commit[\s\S]*- {2}lr: 0\.1\n +\+ {2}lr: 0\.2/,
   );
   assert.equal(queueOf(cluster, id).length, 0);
 });

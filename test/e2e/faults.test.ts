@@ -122,14 +122,14 @@ test('slurmctld does not answer for a while during a submission', async () => {
       { config: name },
       {
         onLine: (line) => {
-          if (!line.startsWith(`step ${step}: job`)) return;
+          if (!line.startsWith(`job ${step}: `)) return;
           execFileSync('kill', ['-STOP', pid]);
           resumed = setTimeout(() => execFileSync('kill', ['-CONT', pid]), (patience + 4) * 1000);
         },
       },
     );
     assert.ok(resumed, 'it was stopped');
-    await settle(lab, name, `slurmctld stopped after step ${step}`, tally);
+    await settle(lab, name, `slurmctld stopped after job ${step}`, tally);
   }
 });
 
@@ -140,7 +140,7 @@ test('slurmctld ends during a submission and is started again', async () => {
     { config: name },
     {
       onLine: (line) => {
-        if (!line.startsWith('step 1: job')) return;
+        if (!line.startsWith('job 1: ')) return;
         const pid = pidOf('slurmctld');
         execFileSync('kill', [pid]);
         started = until('slurmctld to end', () => isGone(pid)).then(() => {

@@ -1,6 +1,6 @@
 // What a launch leaves behind when the cluster says no, or says nothing. What sbatch may say wrongly is in faults.test.ts.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { asUser, cancelQueue, endOf, inFront, QUICK, type QueuedJob, queueOf, slurm, testCluster } from '../support/cluster.ts';
@@ -187,8 +187,13 @@ test('SIGTERM to the action between two submissions takes back what was queued',
 
 test('twenty launches of one experiment at the same moment give one chain', async () => {
   const lab = await newLab('once', { experiment });
-  await lab.dispatch({ command: 'plan', config: 'once' }); // fetches the commit; twenty runners would have a checkout each
-  const results = await Promise.all(Array.from({ length: 20 }, () => lab.dispatch({ config: 'once' })));
+  await lab.dispatch({ command: 'plan', config: 'once' });
+  // Each workflow run has a checkout of its own.
+  const checkouts = Array.from({ length: 20 }, (_, index) => `${lab.workspace}-${index}`);
+  for (const checkout of checkouts) cpSync(lab.workspace, checkout, { recursive: true });
+  const results = await Promise.all(
+    checkouts.map((checkout) => lab.dispatch({ config: 'once' }, { environment: { GITHUB_WORKSPACE: checkout } })),
+  );
   for (const result of results) assert.equal(result.code, 0, result.log);
   assert.deepEqual(results.map((result) => result.outputs['state']).sort(), [...Array<string>(19).fill('alive'), 'submitted']);
   const id = results[0]?.outputs['experiment-id'] ?? '';
