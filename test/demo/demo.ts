@@ -1,5 +1,5 @@
 // The main job from end to end: a label on a pull request, a chain that the time limit cuts, and training that is complete
-// in a later step. script/demo brings the cluster up and stops it.
+// in a later job. script/demo brings the cluster up and stops it.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../support/action.ts';
@@ -54,7 +54,7 @@ try {
       .split('\n')
       .filter(Boolean)
       .map((line) => line.split('|'));
-  say('Waiting for Slurm: step 1 runs into its time limit (looked at every 30 s), step 2 resumes, step 3 finds nothing to do');
+  say('Waiting for Slurm: job 1 runs into its time limit (Slurm looks every 30 s), job 2 resumes, job 3 finds nothing to do');
   let shown = '';
   const watch = () => {
     const now = states()
@@ -65,14 +65,14 @@ try {
   };
   const checkpoints = result.outputs['checkpoint-dir'] ?? '';
   await until(
-    'step 2 to have saved',
+    'job 2 to have saved',
     () => {
       watch();
       return existsSync(join(checkpoints, '0/step_420'));
     },
     150,
   );
-  say('Alice comments /status while step 2 runs');
+  say('Alice comments /status while job 2 runs');
   const running = await lab.comment(pull, '/status');
   if (running.outputs['state'] !== 'running') throw new Error(`/status says ${running.outputs['state']}: ${running.log}`);
   console.log(running.summary.split('<details>')[0]?.trim());
@@ -107,10 +107,10 @@ try {
     for (const line of journal) {
       if (line.event === 'end')
         console.log(
-          `  cell ${cell}, step ${line.step}, job ${line.job}: ${line.resumed_from ?? 'from scratch'} → ${line.newest ?? 'nothing'} (${line.signal ?? `exit ${line.exit}`})`,
+          `  cell ${cell}, job ${line.step} (Slurm id ${line.job}): ${line.resumed_from ?? 'from scratch'} → ${line.newest ?? 'nothing'} (${line.signal ?? `exit ${line.exit}`})`,
         );
       else if (line.event === 'done')
-        console.log(`  cell ${cell}, step ${line.step}, job ${line.job}: complete at ${line.newest}, nothing to do`);
+        console.log(`  cell ${cell}, job ${line.step} (Slurm id ${line.job}): complete at ${line.newest}, nothing to do`);
     }
     const last = journal.at(-1);
     if (last?.event !== 'done' || last.newest !== 'step_499') throw new Error(`cell ${cell} did not end as a no-op on step_499`);
