@@ -14,11 +14,13 @@ import { decodeAnswer } from '../../src/cluster/answers.ts';
 import { checkHostKey, knownKeyTypes, parseKnownHosts } from '../../src/cluster/known-hosts.ts';
 import { SURVEY } from '../../src/cluster/programs/survey.ts';
 import { parseAnswer } from '../../src/cluster/shell.ts';
+import { stationsOf } from '../../src/cluster/ssh-config.ts';
+import { algorithmList } from '../../src/cluster/transport/ssh2.ts';
 import { parseSource } from '../../src/experiment/document.ts';
 import { experimentFrom } from '../../src/experiment/experiment.ts';
 import { globOf } from '../../src/experiment/glob.ts';
 import { applyOverrides, parseOverrides } from '../../src/experiment/overrides.ts';
-import { parseRepoConfig } from '../../src/experiment/repo-config.ts';
+import { type Cluster, parseRepoConfig } from '../../src/experiment/repo-config.ts';
 import { HOSTILE } from '../support/hostile.ts';
 
 export interface Target {
@@ -27,6 +29,10 @@ export interface Target {
   /** @throws Problem where the contract allows one; anything else is a fault */
   run(input: string): void;
 }
+
+const CLUSTER: Cluster = {
+  ...{ name: 'e', transport: 'ssh2', login: { host: 'h', port: 22, user: 'carol' }, jumps: [], knownHosts: '', workdir: '/w', prelude: '' },
+};
 
 /** Text of pieces of a language, broken up by hostile and random text. */
 function piecesOf(...pieces: readonly string[]): fc.Arbitrary<string> {
@@ -148,6 +154,21 @@ export const TARGETS: readonly Target[] = [
       const known = parseKnownHosts(text, 'known_hosts');
       knownKeyTypes(known, 'host', 22);
       checkHostKey(known, 'host', 22, KEY);
+    },
+  },
+  {
+    name: 'ssh config',
+    input: piecesOf(
+      ...'Host|Match|exec|all|HostName|ProxyJump|ProxyCommand|Port|User|Include|Ciphers|h|g|h,g|*|?|!h|%h|%%|%|=| |\t|"|#|22|99999|none'.split(
+        '|',
+      ),
+      '\n',
+      '\nHost h\n  ',
+      '\nProxyJump h\n',
+    ),
+    run: (text) => {
+      for (const station of stationsOf(CLUSTER, text))
+        for (const list of station.algorithms.values()) algorithmList(list, ['aes128-ctr'], ['aes128-ctr']);
     },
   },
   {
