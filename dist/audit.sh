@@ -209,19 +209,14 @@ audit_experiment() {
         mapfile -t lines <"$LEDGER"
         answer ledger "$index" "${lines[@]}"
     fi
-    for file in "$SAVED_SUMMARY" ${DIR:+"$SUMMARY"}; do
+    for file in "$SAVED_SUMMARY" ${DIR:+"$SUMMARY"} "$SAVED_MANIFEST" ${DIR:+"$MANIFEST"}; do
         text=''
-        if is_trusted "$index" "$file" && [ -r "$file" ]; then
-            IFS= read -r -d '' text <"$file"
-            answer summary "$index" "$file" "$text"
-        fi
-    done
-    for file in "$SAVED_MANIFEST" ${DIR:+"$MANIFEST"}; do
-        text=''
-        if is_trusted "$index" "$file" && [ -r "$file" ]; then
-            IFS= read -r -d '' text <"$file"
-            answer manifest "$index" "$file" "$text"
-        fi
+        if ! is_trusted "$index" "$file" || [ ! -r "$file" ]; then continue; fi
+        IFS= read -r -d '' text <"$file"
+        case $file in
+            */summary.json) answer summary "$index" "$file" "$text" ;;
+            *) answer manifest "$index" "$file" "$text" ;;
+        esac
     done
     [ -z "$DIR" ] || [ ! -d "$DIR" ] || audit_directory "$index" "$4"
     answer experiment "$index"

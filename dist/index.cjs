@@ -64425,7 +64425,7 @@ exports.visitAsync = visitAsync;
 
 /***/ }),
 
-/***/ 1926:
+/***/ 6961:
 /***/ ((__unused_webpack___webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 "use strict";
@@ -77620,6 +77620,12 @@ const external_node_child_process_namespaceObject = require("node:child_process"
 const external_node_path_namespaceObject = require("node:path");
 // EXTERNAL MODULE: external "node:stream"
 var external_node_stream_ = __nccwpck_require__(7075);
+;// CONCATENATED MODULE: ./lib/base/environment.js
+/** The environment of this process for a program that it starts. @param hidden names that the program has no use for */
+function environmentWithout(hidden) {
+    return Object.fromEntries(Object.entries(process.env).filter(([name]) => !hidden.test(name)));
+}
+
 ;// CONCATENATED MODULE: ./lib/repo/commit-id.js
 /** Is this a whole commit id: 40 lowercase hex digits? */
 function isCommitId(text) {
@@ -77631,6 +77637,7 @@ function shortId(commit) {
 }
 
 ;// CONCATENATED MODULE: ./lib/repo/git.js
+
 
 
 
@@ -77662,7 +77669,7 @@ function git(repo, args, options = {}) {
 }
 /** The environment without the action's inputs: git, and what it starts, needs no secret of ours. */
 function ownEnvironment() {
-    return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('INPUT_')));
+    return environmentWithout(/^INPUT_/);
 }
 /** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
 function gitStream(repo, args) {
@@ -77750,9 +77757,8 @@ function basicCredentials(token) {
  */
 async function fetchBranch(repo, branch) {
     const ref = `${REMOTE_REFS}/default`;
-    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
     // In a whole clone, a depth would cut the history that is there.
-    const depth = shallow ? ['--depth=1'] : [];
+    const depth = (await isShallow(repo)) ? ['--depth=1'] : [];
     try {
         await git(repo, ['fetch', '--no-tags', ...depth, 'origin', `+refs/heads/${branch}:${ref}`], { environment: fetchEnvironment(repo) });
     }
@@ -77760,6 +77766,9 @@ async function fetchBranch(repo, branch) {
         throw new Problem(`the default branch ${branch} could not be fetched (${messageOf(error)}). It says which clusters there are, so it is read anew each time. Give the workflow 'permissions: contents: read'`);
     }
     return (await git(repo, ['rev-parse', ref])).toString().trim();
+}
+async function isShallow(repo) {
+    return (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
 }
 // Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
 const REMOTE_REFS = 'refs/slurm-chain';
@@ -77770,14 +77779,14 @@ const REMOTE_REFS = 'refs/slurm-chain';
  */
 async function ensureHistory(repo, pullRequests = []) {
     const environment = fetchEnvironment(repo);
-    const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+    const unshallow = (await isShallow(repo)) ? ['--unshallow'] : [];
     const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
     if (pullRequests.length > 0) {
         const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
         const existing = new Set([...listed.matchAll(/\trefs\/pull\/(\d+)\/head$/gm)].map(([, number]) => Number(number)));
         refspecs.push(...pullRequests.filter((number) => existing.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`));
     }
-    await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
+    await git(repo, ['fetch', '--no-tags', '--prune', ...unshallow, 'origin', ...refspecs], { environment });
 }
 /** Finds what contains the commit, among the refs that ensureHistory fetched. */
 async function holdersOf(repo, commit) {
@@ -81889,8 +81898,7 @@ async function commitOf(api, name, request, allowForks) {
     if (isFork && !allowForks) {
         throw new Problem(`pull request #${pullRequest.number} comes from a fork. A launch would run its author's code as your cluster account. If you want that, set 'unsafe-allow-forks: true'`);
     }
-    // The owner of a fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in. Only the event of a
-    // launch label names the commit that somebody looked at.
+    // The owner of a fork may push at any moment. Only the event of a launch label names the commit that somebody looked at.
     if (isFork && !(command === 'launch' && label !== undefined)) {
         throw new Problem(`pull request #${pullRequest.number} comes from a fork, where only a label can launch. For everything else, run the workflow by hand with the input target or pr`);
     }
@@ -83262,8 +83270,10 @@ async function publishChain(api, name, request, report) {
     const urls = [];
     try {
         const asked = request.pullRequest?.number;
-        const holding = await holdingPullRequests(api, name, report.commit);
         const named = new Set([...report.pullRequests, ...(asked === undefined ? [] : [asked])]);
+        // The pull request that asks needs no check.
+        const mayBeForeign = named.size === 0 || [...named].some((number) => number !== asked);
+        const holding = mayBeForeign ? await holdingPullRequests(api, name, report.commit) : [];
         const body = renderComment(report);
         for (const number of named.size > 0 ? named : new Set(holding)) {
             // Anybody who can write the record can name any pull request in it. One that launched the chain and lost the commit since
@@ -83440,7 +83450,7 @@ function lookBack(secrets) {
     // The longest spelling is octal, with four characters for a byte.
     return secrets.reduce((most, secret) => Math.max(most, 4 * Buffer.byteLength(secret)), 0) + 1000;
 }
-/** The spellings of one line, each once. Those of 10-40 KB take a few milliseconds. */
+/** The spellings of one line, each once. */
 function spellingsOf(secret) {
     const bytes = Buffer.from(secret);
     return [
@@ -83577,37 +83587,50 @@ function overlap(a, b) {
     return matched;
 }
 
-;// CONCATENATED MODULE: ./lib/cluster/glob.js
+;// CONCATENATED MODULE: ./lib/base/wildcards.js
 /**
- * Does a pattern of OpenSSH hold for all of the text? `*` stands for any letters and `?` for one (ssh_config(5), PATTERNS). When
- * a part does not fit, only the last `*` takes one letter more, so the time is at most the product of both lengths.
+ * Do the tokens hold for all of the letters? When a part does not fit, only the last `*` takes one letter more: what earlier ones
+ * stand for does not matter then. So the time is at most the product of both lengths.
  */
-function globMatches(pattern, text) {
-    let at = 0;
-    let inPattern = 0;
-    let star = -1;
-    let afterStar = 0;
-    while (at < text.length) {
-        if (pattern[inPattern] === '*') {
-            star = inPattern;
-            afterStar = at;
-            inPattern += 1;
+function fits(tokens, letters) {
+    let [token, letter] = [0, 0];
+    let star;
+    while (letter < letters.length) {
+        const wanted = tokens[token];
+        if (wanted === '*') {
+            star = { token, letter };
+            token += 1;
         }
-        else if (inPattern < pattern.length && (pattern[inPattern] === '?' || pattern[inPattern] === text[at])) {
-            inPattern += 1;
-            at += 1;
+        else if (wanted?.(letters[letter] ?? '')) {
+            token += 1;
+            letter += 1;
         }
-        else if (star >= 0) {
-            afterStar += 1;
-            at = afterStar;
-            inPattern = star + 1;
+        else if (star !== undefined) {
+            star.letter += 1;
+            token = star.token + 1;
+            letter = star.letter;
         }
         else
             return false;
     }
-    while (pattern[inPattern] === '*')
-        inPattern += 1;
-    return inPattern === pattern.length;
+    return tokens.slice(token).every((one) => one === '*');
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/glob.js
+
+/** Does a pattern of OpenSSH hold for all of the text? `*` stands for any letters and `?` for one (ssh_config(5), PATTERNS). */
+function globMatches(pattern, text) {
+    return fits(pattern.split('').map(tokenOf), text.split(''));
+}
+function tokenOf(sign) {
+    if (sign === '*')
+        return sign;
+    return sign === '?' ? () => true : (letter) => letter === sign;
+}
+/** Does a list of patterns hold for the text? One of them has to, and none behind a `!` may (ssh_config(5), PATTERNS). */
+function globListMatches(patterns, text) {
+    const holds = (pattern) => globMatches(pattern, text);
+    return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/known-hosts.js
@@ -83675,9 +83698,7 @@ function matches({ names }, name) {
     const hashed = hashedName(names);
     if (hashed !== undefined)
         return (0,external_node_crypto_.createHmac)('sha1', hashed.salt).update(name).digest().equals(hashed.hash);
-    const patterns = names.toLowerCase().split(',');
-    const holds = (pattern) => globMatches(pattern, name);
-    return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
+    return globListMatches(names.toLowerCase().split(','), name);
 }
 function entriesFor(known, name) {
     return known.entries.filter((entry) => matches(entry, name));
@@ -84219,8 +84240,12 @@ function diagnose(log, where, fingerprints, known) {
         return noAnswer(where);
     if (find(/Connection (?:closed|reset) by|kex_exchange_identification|Connection to \S+ closed/))
         return closedEarly(where);
-    const last = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
-    return cannotReach(where, last.at(-1)?.trim() || 'ssh ended without a word');
+    return cannotReach(where, lastWords(log) || 'ssh ended without a word');
+}
+/** The last line that ssh printed for a person; empty if there is none. */
+function lastWords(log) {
+    const lines = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
+    return lines.at(-1)?.trim() ?? '';
 }
 /** host:port, from user@host:port. */
 function hostOf(where) {
@@ -84229,6 +84254,7 @@ function hostOf(where) {
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/transport/openssh.js
+
 
 
 
@@ -84295,6 +84321,11 @@ async function connect(login) {
     const cleanUp = () => (0,external_node_fs_namespaceObject.rmSync)(directory, { recursive: true, force: true });
     process.once('exit', cleanUp);
     const master = new Master(directory);
+    const close = () => {
+        master.stop();
+        process.removeListener('exit', cleanUp);
+        cleanUp();
+    };
     try {
         const knownHosts = login.known.text;
         write('known_hosts', knownHosts.endsWith('\n') ? knownHosts : `${knownHosts}\n`);
@@ -84307,17 +84338,11 @@ async function connect(login) {
         return {
             name: login.where.replace(/:\d+$/, ''),
             execute: (command, options) => openssh_execute(master, command, options),
-            close() {
-                master.stop();
-                process.removeListener('exit', cleanUp);
-                cleanUp();
-            },
+            close,
         };
     }
     catch (error) {
-        master.stop();
-        process.removeListener('exit', cleanUp);
-        cleanUp();
+        close();
         throw error;
     }
 }
@@ -84372,12 +84397,8 @@ class Master {
 }
 /** The runner's environment without the inputs of the action, which ssh has no use for. */
 function environment({ agent }) {
-    const kept = Object.entries(process.env).filter(([name]) => !/^(INPUT_|ACTIONS_|SSH_AUTH_SOCK$)/.test(name));
-    return { ...Object.fromEntries(kept), ...(agent === '' ? {} : { SSH_AUTH_SOCK: agent }), LC_ALL: 'C' };
-}
-function lastWords(log) {
-    const lines = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
-    return lines.at(-1)?.trim() ?? '';
+    const kept = environmentWithout(/^(INPUT_|ACTIONS_|SSH_AUTH_SOCK$)/);
+    return { ...kept, ...(agent === '' ? {} : { SSH_AUTH_SOCK: agent }), LC_ALL: 'C' };
 }
 /** What ssh itself exits with when something goes wrong. A command that ends so cannot be told from it. */
 const SSH_FAILED = 255;
@@ -85165,16 +85186,12 @@ function settingsFor(config, host) {
             take(line);
         else if (line.param.toLowerCase() !== 'host')
             take(line);
-        else if (hostMatches(ssh_config_textOf(line.value).split(/\s+/), host))
+        // Unlike names in known_hosts, Host patterns mind upper and lower case.
+        else if (globListMatches(ssh_config_textOf(line.value).split(/\s+/), host))
             for (const inner of line.config)
                 take(inner);
     }
     return settings;
-}
-/** Unlike names in known_hosts, Host patterns mind upper and lower case. */
-function hostMatches(patterns, host) {
-    const holds = (pattern) => globMatches(pattern, host);
-    return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
 }
 function ssh_config_textOf(value) {
     return typeof value === 'string' ? value : value.map(({ val }) => val).join(' ');
@@ -87331,6 +87348,7 @@ var external_node_util_ = __nccwpck_require__(7975);
 ;// CONCATENATED MODULE: ./lib/experiment/glob.js
 // Patterns of file names, matched without backtracking.
 
+
 const MOST_ALTERNATIVES = 100;
 const LONGEST_PATTERN = 256;
 /**
@@ -87441,31 +87459,8 @@ function matchesPath(parts, names) {
     }
     return ends.has(names.length);
 }
-/** Goes back to the last `*` only: what earlier ones stand for does not matter then. */
 function matchesName({ tokens, mayStartWithDot }, letters) {
-    if (letters[0] === '.' && !mayStartWithDot)
-        return false;
-    let [token, letter] = [0, 0];
-    let star;
-    while (letter < letters.length) {
-        const wanted = tokens[token];
-        if (wanted === '*') {
-            star = { token, letter };
-            token += 1;
-        }
-        else if (wanted?.(letters[letter] ?? '')) {
-            token += 1;
-            letter += 1;
-        }
-        else if (star !== undefined) {
-            star.letter += 1;
-            token = star.token + 1;
-            letter = star.letter;
-        }
-        else
-            return false;
-    }
-    return tokens.slice(token).every((one) => one === '*');
+    return (letters[0] !== '.' || mayStartWithDot) && fits(tokens, letters);
 }
 
 ;// CONCATENATED MODULE: ./lib/experiment/experiment.js
@@ -89060,6 +89055,15 @@ function status_aliveJobs(chain) {
 
 
 
+/** The outcome of one of several cancellations. A fault of it does not stop the others. */
+async function cancelOutcome(login, order) {
+    try {
+        return { kind: 'chain', report: await cancel(login, order) };
+    }
+    catch (error) {
+        return { kind: 'problem', error };
+    }
+}
 /**
  * Cancels a chain, one job of it, or one cell, and reports what is left.
  * @throws Problem when the job is not one of the chain's, when jobs are left, or when the outcome is not known
@@ -89956,13 +89960,7 @@ async function* cancelChains(asked, context) {
         for (const summary of chosen) {
             context.log.info(`cancelling ${summary.id}`);
             const by = `${launcher.actor || 'a schedule'} ${launcher.runUrl}`;
-            const order = { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden };
-            try {
-                yield { kind: 'chain', report: await cancel(login, order) };
-            }
-            catch (error) {
-                yield { kind: 'problem', error };
-            }
+            yield await cancelOutcome(login, { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden });
         }
     }
 }
@@ -90067,12 +90065,7 @@ async function* waitForChains(context, ids, { goal, timeoutSeconds, cancelWhenIn
         for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
             for (const summary of matches) {
                 const order = { summary, workdir: listing.workdir, job: undefined, cell: undefined, by, hidden: context.hidden };
-                try {
-                    yield { kind: 'chain', report: await cancel(login, order) };
-                }
-                catch (error) {
-                    yield { kind: 'problem', error };
-                }
+                yield await cancelOutcome(login, order);
             }
         }
     }
@@ -90193,17 +90186,22 @@ async function requestOrAnswer(runner, inputs) {
         return { nothing: error.message };
     }
 }
-const NOTHING_LAUNCHED = 'Nothing to do: without ssh-key, nothing was launched from this pull request.';
+/**
+ * What becomes of a request when there is nothing to log in with.
+ * @returns whether the run ends here. A plan goes on: it needs no login
+ * @throws Problem for a request that needs one
+ */
+function endsWithoutLogin(request) {
+    if (isClosing(request))
+        log.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
+    else if (request.command !== 'plan')
+        throw noKey(request);
+    return isClosing(request);
+}
 async function serve(inputs, request, signal) {
-    const credentials = credentialsOf(inputs);
     // Only the cluster's entry says whether a login needs a key. Where GitHub withholds it, there is no need to look.
-    const isKeyless = (clusters) => ![...clusters].some((cluster) => canLogIn(cluster, credentials));
-    if (lacksSecrets(request) && credentials.privateKey.trim() === '') {
-        if (isClosing(request))
-            return log.info(NOTHING_LAUNCHED);
-        if (request.command !== 'plan')
-            throw noKey(request);
-    }
+    if (lacksSecrets(request) && inputs.sshKey.trim() === '' && endsWithoutLogin(request))
+        return;
     if (inputs.token === '')
         throw new Problem('the input github-token is empty');
     const name = github_context.repo;
@@ -90215,12 +90213,10 @@ async function serve(inputs, request, signal) {
         if (request.comment !== undefined)
             await confirmReceipt(api, name, request.comment);
         const context = await contextOf(api, name, inputs, request, signal);
-        if (context.site.clusters.size > 0 && isKeyless(context.site.clusters.values())) {
-            if (isClosing(request))
-                return log.info(NOTHING_LAUNCHED);
-            if (request.command !== 'plan')
-                throw noKey(request);
-        }
+        const clusters = [...context.site.clusters.values()];
+        const isKeyless = clusters.length > 0 && clusters.every((cluster) => !canLogIn(cluster, context.credentials));
+        if (isKeyless && endsWithoutLogin(request))
+            return;
         for await (const outcome of outcomesOf(context, inputs, request)) {
             outcomes.push(outcome);
             if (outcome.kind === 'problem')
@@ -90323,7 +90319,7 @@ module.exports = {"rE":"1.17.0"};
 /******/ 	
 /************************************************************************/
 var __webpack_exports__ = {};
-__nccwpck_require__(1926);
+__nccwpck_require__(6961);
 
 module.exports = __webpack_exports__;
 /******/ })()

@@ -1,6 +1,6 @@
 import { context as github } from '@actions/github';
 import { UnknownCommand } from './action/comment-command.ts';
-import { contextOf, credentialsOf, hiddenValues, lacksSecrets, noKey } from './action/context.ts';
+import { contextOf, hiddenValues, lacksSecrets, noKey } from './action/context.ts';
 import { type Api, apiWith, type RepoName, react, requireWrite } from './action/github.ts';
 import { type Inputs, readInputs } from './action/inputs.ts';
 import { log } from './action/log.ts';
@@ -13,7 +13,6 @@ import type { Context } from './commands/context.ts';
 import type { Outcome } from './commands/outcome.ts';
 import { perform } from './commands/perform.ts';
 import { waitForChains } from './commands/wait.ts';
-import type { Cluster } from './experiment/repo-config.ts';
 
 /** One run of the action: inputs, request, command, report. Never throws; an error fails the workflow step. */
 export async function run(): Promise<void> {
@@ -55,16 +54,20 @@ async function requestOrAnswer(runner: RunnerContext, inputs: Inputs): Promise<R
   }
 }
 
-const NOTHING_LAUNCHED = 'Nothing to do: without ssh-key, nothing was launched from this pull request.';
+/**
+ * What becomes of a request when there is nothing to log in with.
+ * @returns whether the run ends here. A plan goes on: it needs no login
+ * @throws Problem for a request that needs one
+ */
+function endsWithoutLogin(request: Request): boolean {
+  if (isClosing(request)) log.info('Nothing to do: without ssh-key, nothing was launched from this pull request.');
+  else if (request.command !== 'plan') throw noKey(request);
+  return isClosing(request);
+}
 
 async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Promise<void> {
-  const credentials = credentialsOf(inputs);
   // Only the cluster's entry says whether a login needs a key. Where GitHub withholds it, there is no need to look.
-  const isKeyless = (clusters: Iterable<Cluster>) => ![...clusters].some((cluster) => canLogIn(cluster, credentials));
-  if (lacksSecrets(request) && credentials.privateKey.trim() === '') {
-    if (isClosing(request)) return log.info(NOTHING_LAUNCHED);
-    if (request.command !== 'plan') throw noKey(request);
-  }
+  if (lacksSecrets(request) && inputs.sshKey.trim() === '' && endsWithoutLogin(request)) return;
   if (inputs.token === '') throw new Problem('the input github-token is empty');
   const name: RepoName = github.repo;
   const api = apiWith(inputs.token);
@@ -74,10 +77,9 @@ async function serve(inputs: Inputs, request: Request, signal: AbortSignal): Pro
   try {
     if (request.comment !== undefined) await confirmReceipt(api, name, request.comment);
     const context = await contextOf(api, name, inputs, request, signal);
-    if (context.site.clusters.size > 0 && isKeyless(context.site.clusters.values())) {
-      if (isClosing(request)) return log.info(NOTHING_LAUNCHED);
-      if (request.command !== 'plan') throw noKey(request);
-    }
+    const clusters = [...context.site.clusters.values()];
+    const isKeyless = clusters.length > 0 && clusters.every((cluster) => !canLogIn(cluster, context.credentials));
+    if (isKeyless && endsWithoutLogin(request)) return;
     for await (const outcome of outcomesOf(context, inputs, request)) {
       outcomes.push(outcome);
       if (outcome.kind === 'problem') continue;

@@ -114,8 +114,7 @@ export async function commitOf(
       `pull request #${pullRequest.number} comes from a fork. A launch would run its author's code as your cluster account. If you want that, set 'unsafe-allow-forks: true'`,
     );
   }
-  // The owner of a fork may push at any moment, and .github/slurm-chain.yml at its head says where to log in. Only the event of a
-  // launch label names the commit that somebody looked at.
+  // The owner of a fork may push at any moment. Only the event of a launch label names the commit that somebody looked at.
   if (isFork && !(command === 'launch' && label !== undefined)) {
     throw new Problem(
       `pull request #${pullRequest.number} comes from a fork, where only a label can launch. For everything else, run the workflow by hand with the input target or pr`,

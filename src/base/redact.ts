@@ -36,7 +36,7 @@ export function lookBack(secrets: readonly string[]): number {
   return secrets.reduce((most, secret) => Math.max(most, 4 * Buffer.byteLength(secret)), 0) + 1000;
 }
 
-/** The spellings of one line, each once. Those of 10-40 KB take a few milliseconds. */
+/** The spellings of one line, each once. */
 export function spellingsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [

@@ -44,7 +44,7 @@ export interface ReleaseLine {
   readonly launch: number;
 }
 
-/** One line of ledger.jsonl, the record of every job id that sbatch returned. src/runtime/change.sh writes them. */
+/** One line of ledger.jsonl, the record of every job id that sbatch returned. src/runtime/ledger.sh writes them. */
 export type LedgerLine = SubmittedLine | CancelledLine | ReleaseLine;
 
 // The actor and the address of the workflow run.

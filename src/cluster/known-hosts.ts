@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { Problem } from '../base/problem.ts';
-import { globMatches } from './glob.ts';
+import { globListMatches } from './glob.ts';
 
 /** One key of a known_hosts file. */
 interface Entry {
@@ -79,9 +79,7 @@ export function nameOf(host: string, port: number): string {
 function matches({ names }: Entry, name: string): boolean {
   const hashed = hashedName(names);
   if (hashed !== undefined) return createHmac('sha1', hashed.salt).update(name).digest().equals(hashed.hash);
-  const patterns = names.toLowerCase().split(',');
-  const holds = (pattern: string) => globMatches(pattern, name);
-  return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
+  return globListMatches(names.toLowerCase().split(','), name);
 }
 
 function entriesFor(known: KnownHosts, name: string): Entry[] {

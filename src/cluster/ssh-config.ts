@@ -1,7 +1,7 @@
 import SSHConfig, { type Line } from 'ssh-config';
 import { messageOf, Problem } from '../base/problem.ts';
 import type { Cluster, Hop } from '../experiment/repo-config.ts';
-import { globMatches } from './glob.ts';
+import { globListMatches } from './glob.ts';
 
 /** One host on the way to the login node, the login node included. */
 export interface Station {
@@ -94,15 +94,10 @@ function settingsFor(config: readonly Line[], host: string): Map<string, string>
   for (const line of config) {
     if (!('param' in line) || !('config' in line)) take(line);
     else if (line.param.toLowerCase() !== 'host') take(line);
-    else if (hostMatches(textOf(line.value).split(/\s+/), host)) for (const inner of line.config) take(inner);
+    // Unlike names in known_hosts, Host patterns mind upper and lower case.
+    else if (globListMatches(textOf(line.value).split(/\s+/), host)) for (const inner of line.config) take(inner);
   }
   return settings;
-}
-
-/** Unlike names in known_hosts, Host patterns mind upper and lower case. */
-function hostMatches(patterns: readonly string[], host: string): boolean {
-  const holds = (pattern: string) => globMatches(pattern, host);
-  return patterns.some(holds) && !patterns.some((pattern) => pattern.startsWith('!') && holds(pattern.slice(1)));
 }
 
 function textOf(value: string | readonly { readonly val: string }[]): string {

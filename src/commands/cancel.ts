@@ -6,6 +6,7 @@ import type { Login } from '../cluster/login.ts';
 import { type CancelledRow, cancelJobs } from '../cluster/programs/cancel.ts';
 import { listExperiments, survey } from '../cluster/programs/survey.ts';
 import type { Report } from '../report/report.ts';
+import type { Outcome } from './outcome.ts';
 import { status } from './status.ts';
 
 export interface CancelOrder {
@@ -22,11 +23,20 @@ export interface CancelOrder {
   readonly hidden: readonly string[];
 }
 
+/** The outcome of one of several cancellations. A fault of it does not stop the others. */
+export async function cancelOutcome(login: Login, order: CancelOrder): Promise<Outcome> {
+  try {
+    return { kind: 'chain', report: await cancel(login, order) };
+  } catch (error) {
+    return { kind: 'problem', error };
+  }
+}
+
 /**
  * Cancels a chain, one job of it, or one cell, and reports what is left.
  * @throws Problem when the job is not one of the chain's, when jobs are left, or when the outcome is not known
  */
-export async function cancel(login: Login, order: CancelOrder): Promise<Report> {
+async function cancel(login: Login, order: CancelOrder): Promise<Report> {
   const { summary, workdir, job, cell, by } = order;
   const jobNumber = job === undefined ? undefined : await jobNumberOn(login, summary, job);
   const rows = await cancelJobs(login, { workdir, id: summary.id, jobNumber, cell, by });

@@ -7,7 +7,7 @@ import { experimentFiles } from '../chain/layout.ts';
 import type { BadRecord, Listing } from '../cluster/programs/survey.ts';
 import { findExperiment, isExperimentPath, loadExperiment, savePathsAt } from '../experiment/experiment.ts';
 import type { Report } from '../report/report.ts';
-import { cancel } from './cancel.ts';
+import { cancelOutcome } from './cancel.ts';
 import { matchingClusters } from './clusters.ts';
 import type { Context } from './context.ts';
 import { extendedExperiment, extensionOf } from './extend.ts';
@@ -98,12 +98,7 @@ async function* cancelChains(asked: Asked, context: Context): AsyncGenerator<Out
     for (const summary of chosen) {
       context.log.info(`cancelling ${summary.id}`);
       const by = `${launcher.actor || 'a schedule'} ${launcher.runUrl}`;
-      const order = { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden };
-      try {
-        yield { kind: 'chain', report: await cancel(login, order) };
-      } catch (error) {
-        yield { kind: 'problem', error };
-      }
+      yield await cancelOutcome(login, { summary, workdir: listing.workdir, job, cell, by, hidden: context.hidden });
     }
   }
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf, Problem } from '../base/problem.ts';
 import { renderLine } from '../report/render.ts';
 import type { Report } from '../report/report.ts';
-import { cancel } from './cancel.ts';
+import { cancelOutcome } from './cancel.ts';
 import { matchingClusters } from './clusters.ts';
 import type { Context } from './context.ts';
 import type { Outcome } from './outcome.ts';
@@ -54,11 +54,7 @@ export async function* waitForChains(
     for await (const { login, listing, matches } of matchingClusters(context, { overrides: [] }, target)) {
       for (const summary of matches) {
         const order = { summary, workdir: listing.workdir, job: undefined, cell: undefined, by, hidden: context.hidden };
-        try {
-          yield { kind: 'chain', report: await cancel(login, order) };
-        } catch (error) {
-          yield { kind: 'problem', error };
-        }
+        yield await cancelOutcome(login, order);
       }
     }
   } else {

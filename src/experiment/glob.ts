@@ -1,5 +1,6 @@
 // Patterns of file names, matched without backtracking.
 import { Problem } from '../base/problem.ts';
+import { fits, type Token } from '../base/wildcards.ts';
 
 /** Does a path match? */
 export type Glob = (path: string) => boolean;
@@ -51,9 +52,6 @@ function limited(alternatives: string[], pattern: string): string[] {
   if (alternatives.length <= MOST_ALTERNATIVES) return alternatives;
   throw new Problem(`the pattern '${pattern}' stands for more than ${MOST_ALTERNATIVES} patterns; write fewer {…}, or several patterns`);
 }
-
-/** `*` stands for any letters; the others are tests of one letter. */
-type Token = '*' | ((letter: string) => boolean);
 
 interface Name {
   readonly tokens: readonly Token[];
@@ -121,24 +119,6 @@ function matchesPath(parts: readonly (Name | '**')[], names: readonly (readonly 
   return ends.has(names.length);
 }
 
-/** Goes back to the last `*` only: what earlier ones stand for does not matter then. */
 function matchesName({ tokens, mayStartWithDot }: Name, letters: readonly string[]): boolean {
-  if (letters[0] === '.' && !mayStartWithDot) return false;
-  let [token, letter] = [0, 0];
-  let star: { token: number; letter: number } | undefined;
-  while (letter < letters.length) {
-    const wanted = tokens[token];
-    if (wanted === '*') {
-      star = { token, letter };
-      token += 1;
-    } else if (wanted?.(letters[letter] ?? '')) {
-      token += 1;
-      letter += 1;
-    } else if (star !== undefined) {
-      star.letter += 1;
-      token = star.token + 1;
-      letter = star.letter;
-    } else return false;
-  }
-  return tokens.slice(token).every((one) => one === '*');
+  return (letters[0] !== '.' || mayStartWithDot) && fits(tokens, letters);
 }

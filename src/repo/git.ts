@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { posix } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
+import { environmentWithout } from '../base/environment.ts';
 import { messageOf, Problem } from '../base/problem.ts';
 import { isCommitId } from './commit-id.ts';
 
@@ -48,7 +49,7 @@ export function git(repo: Repo, args: readonly string[], options: GitOptions = {
 
 /** The environment without the action's inputs: git, and what it starts, needs no secret of ours. */
 function ownEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('INPUT_')));
+  return environmentWithout(/^INPUT_/);
 }
 
 /** Runs git. @returns stdout as a stream, which fails with a Problem if git fails */
@@ -138,9 +139,8 @@ export function basicCredentials(token: string): string {
  */
 export async function fetchBranch(repo: Repo, branch: string): Promise<string> {
   const ref = `${REMOTE_REFS}/default`;
-  const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
   // In a whole clone, a depth would cut the history that is there.
-  const depth = shallow ? ['--depth=1'] : [];
+  const depth = (await isShallow(repo)) ? ['--depth=1'] : [];
   try {
     await git(repo, ['fetch', '--no-tags', ...depth, 'origin', `+refs/heads/${branch}:${ref}`], { environment: fetchEnvironment(repo) });
   } catch (error) {
@@ -149,6 +149,10 @@ export async function fetchBranch(repo: Repo, branch: string): Promise<string> {
     );
   }
   return (await git(repo, ['rev-parse', ref])).toString().trim();
+}
+
+async function isShallow(repo: Repo): Promise<boolean> {
+  return (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
 }
 
 // Our own namespace for the refs of the remote. The checkout's own branches and tags do not change, and pruning is safe.
@@ -161,7 +165,7 @@ const REMOTE_REFS = 'refs/slurm-chain';
  */
 export async function ensureHistory(repo: Repo, pullRequests: readonly number[] = []): Promise<void> {
   const environment = fetchEnvironment(repo);
-  const shallow = (await git(repo, ['rev-parse', '--is-shallow-repository'])).toString().trim() === 'true';
+  const unshallow = (await isShallow(repo)) ? ['--unshallow'] : [];
   const refspecs = ['heads', 'tags'].map((kind) => `+refs/${kind}/*:${REMOTE_REFS}/${kind}/*`);
   if (pullRequests.length > 0) {
     const listed = (await git(repo, ['ls-remote', 'origin', 'refs/pull/*/head'], { environment })).toString();
@@ -170,7 +174,7 @@ export async function ensureHistory(repo: Repo, pullRequests: readonly number[] 
       ...pullRequests.filter((number) => existing.has(number)).map((number) => `+refs/pull/${number}/head:${REMOTE_REFS}/pull/${number}`),
     );
   }
-  await git(repo, ['fetch', '--no-tags', '--prune', ...(shallow ? ['--unshallow'] : []), 'origin', ...refspecs], { environment });
+  await git(repo, ['fetch', '--no-tags', '--prune', ...unshallow, 'origin', ...refspecs], { environment });
 }
 
 /** The branches, tags and pull requests that contain a commit. */

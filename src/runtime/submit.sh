@@ -19,9 +19,9 @@
 #   submit_end   MANIFEST SUMMARY COUNT
 #
 # QUEUED is `yes` if the probe found jobs of the experiment in the queue. WHEN_ALIVE is `report` (answer with the jobs in the queue
-# and stop) or `extend` (continue behind the last of them).
-# WHEN_REFUSED is `cancel` (roll back everything) or `keep` (keep the whole jobs that were accepted). AFTER is the index of an
-# earlier submission, `tail` for the end of the chain that is in the queue, or empty.
+# and stop) or `extend` (continue behind the last of them). WHEN_REFUSED is `cancel` (roll back everything) or `keep` (keep the
+# whole jobs that were accepted). AFTER is the index of an earlier submission, `tail` for the end of the chain that is in the
+# queue, or empty.
 #
 # Every job is submitted held, and all are released together at the end. So nothing runs if anything goes wrong before, not even
 # a request that arrives after we gave it up. LAUNCH_TAG has a random part, so that a launch only ever sees its own jobs.
@@ -69,9 +69,9 @@ answer_alive() {
     done
 }
 
-# settle_launches ROWS: sets ALIVE to the rows of the chain that is alive, and LEFTOVER to the tags of interrupted launches. An interrupted launch left jobs that are held: if its
-# release had not begun, they have not run and are cancelled; if it had begun, it is finished. A job that is not held is alive,
-# even if the ledger that knew it is gone.
+# settle_launches ROWS: sets ALIVE to the rows of the chain that is alive, and LEFTOVER to the tags of interrupted launches. An
+# interrupted launch left jobs that are held. If its release had not begun, they have not run and are cancelled. If it had begun,
+# it is finished. A job that is not held is alive, even if the ledger that knew it is gone.
 settle_launches() {
     local row launch unreleased=' '
     while IFS= read -r row; do

@@ -2,32 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseJournal } from '../../src/chain/journal.ts';
 import type { Manifest } from '../../src/chain/manifest.ts';
-import type { AccountingRow, QueueRow } from '../../src/chain/slurm-rows.ts';
 import { type ChainStatus, type StatusSource, statusOf } from '../../src/chain/status.ts';
 import { cellWords, chainWords } from '../../src/report/words.ts';
-
-const NOW = 1_800_000_000;
-const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
-const queued = (job: string, cells: number[], state: string, reason = 'None', start?: number): QueueRow => ({
-  jobId: job,
-  cells,
-  state,
-  reason,
-  start,
-  node: 'n1',
-  name: `t${job}`,
-});
-const ended = (job: string, cells: number[], state: string, exit = '0:0', by?: string): AccountingRow => ({
-  jobId: job,
-  cells,
-  name: `t${job}`,
-  state,
-  exit,
-  by,
-  start: NOW - 100,
-  end: NOW,
-  node: 'n1',
-});
+import { ended, iso, NOW, queued } from '../support/slurm-rows.ts';
 
 function status(source: Partial<StatusSource> & { nSteps?: number | null; time?: string; launches?: number[][] } = {}): ChainStatus {
   const { nSteps = 1000, time = '01:00:00', launches = [[1, 2, 3]], ...more } = source;

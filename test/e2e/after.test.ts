@@ -105,6 +105,9 @@ test('a status rebuilds the comment from nothing, on any runner, and says the sa
   const statuses = lab.hub.statuses.length;
   await lab.schedule();
   assert.equal(lab.hub.statuses.length, statuses);
+  const extended = await lab.comment(pull, `/extend ${id} 2`);
+  assert.equal(extended.outputs['state'], 'complete', extended.log);
+  assert.deepEqual(tasksOf(id), [], 'jobs of a complete chain would do nothing');
 });
 
 test('cancelling one step alone says that the next one starts, and it does', async () => {

@@ -31,7 +31,13 @@ export interface Target {
 }
 
 const CLUSTER: Cluster = {
-  ...{ name: 'e', transport: 'ssh2', login: { host: 'h', port: 22, user: 'carol' }, jumps: [], knownHosts: '', workdir: '/w', prelude: '' },
+  name: 'e',
+  transport: 'ssh2',
+  login: { host: 'h', port: 22, user: 'carol' },
+  jumps: [],
+  knownHosts: '',
+  workdir: '/w',
+  prelude: '',
 };
 
 /** Text of pieces of a language, broken up by hostile and random text. */

@@ -4,29 +4,8 @@ import { parseJournal } from '../../src/chain/journal.ts';
 import type { AccountingRow, QueueRow } from '../../src/chain/slurm-rows.ts';
 import { type Cancellation, rowsOfArray, taskState } from '../../src/chain/state.ts';
 import { durationWords, stateWords } from '../../src/report/words.ts';
+import { ended, iso, NOW, queued } from '../support/slurm-rows.ts';
 
-const NOW = 1_800_000_000;
-const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
-const queued = (job: string, cells: number[], state: string, reason = 'None', start?: number): QueueRow => ({
-  jobId: job,
-  cells,
-  state,
-  reason,
-  start,
-  node: 'n1',
-  name: `t${job}`,
-});
-const ended = (job: string, cells: number[], state: string, exit = '0:0', by?: string): AccountingRow => ({
-  jobId: job,
-  cells,
-  name: `t${job}`,
-  state,
-  exit,
-  by,
-  start: NOW - 100,
-  end: NOW,
-  node: 'n1',
-});
 const words = (queue: QueueRow[] | undefined, accounting: AccountingRow[] | undefined, journal: string[] = [], cancelled?: Cancellation) =>
   stateWords(taskState(rowsOfArray({ queue, accounting }, '5', 't5'), 2, parseJournal(journal), cancelled), NOW);
 const line = (event: string, more: object = {}) =>

@@ -70,8 +70,13 @@ export function diagnose(log: string, where: string, fingerprints: readonly stri
   if (banner) return notSsh(where, banner[1]?.trim() ?? '');
   if (find(/timed out/)) return noAnswer(where);
   if (find(/Connection (?:closed|reset) by|kex_exchange_identification|Connection to \S+ closed/)) return closedEarly(where);
-  const last = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
-  return cannotReach(where, last.at(-1)?.trim() || 'ssh ended without a word');
+  return cannotReach(where, lastWords(log) || 'ssh ended without a word');
+}
+
+/** The last line that ssh printed for a person; empty if there is none. */
+export function lastWords(log: string): string {
+  const lines = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
+  return lines.at(-1)?.trim() ?? '';
 }
 
 /** host:port, from user@host:port. */

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { environmentWithout } from '../../base/environment.ts';
 import { messageOf, Problem } from '../../base/problem.ts';
 import type { Cluster } from '../../experiment/repo-config.ts';
 import { checkCertificates } from '../certificate.ts';
@@ -16,7 +17,7 @@ import {
   KEEPALIVE_SECONDS,
   READY_SECONDS,
 } from '../transport.ts';
-import { diagnose } from './openssh-log.ts';
+import { diagnose, lastWords } from './openssh-log.ts';
 
 /** What one login with ssh takes. */
 interface Login {
@@ -92,6 +93,11 @@ async function connect(login: Login): Promise<Connection> {
   const cleanUp = () => rmSync(directory, { recursive: true, force: true });
   process.once('exit', cleanUp);
   const master = new Master(directory);
+  const close = () => {
+    master.stop();
+    process.removeListener('exit', cleanUp);
+    cleanUp();
+  };
   try {
     const knownHosts = login.known.text;
     write('known_hosts', knownHosts.endsWith('\n') ? knownHosts : `${knownHosts}\n`);
@@ -102,16 +108,10 @@ async function connect(login: Login): Promise<Connection> {
     return {
       name: login.where.replace(/:\d+$/, ''),
       execute: (command, options) => execute(master, command, options),
-      close() {
-        master.stop();
-        process.removeListener('exit', cleanUp);
-        cleanUp();
-      },
+      close,
     };
   } catch (error) {
-    master.stop();
-    process.removeListener('exit', cleanUp);
-    cleanUp();
+    close();
     throw error;
   }
 }
@@ -178,13 +178,8 @@ class Master {
 
 /** The runner's environment without the inputs of the action, which ssh has no use for. */
 function environment({ agent }: Pick<Credentials, 'agent'>): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(INPUT_|ACTIONS_|SSH_AUTH_SOCK$)/.test(name));
-  return { ...Object.fromEntries(kept), ...(agent === '' ? {} : { SSH_AUTH_SOCK: agent }), LC_ALL: 'C' };
-}
-
-function lastWords(log: string): string {
-  const lines = log.split(/\r?\n/).filter((line) => line.trim() !== '' && !line.startsWith('debug1:'));
-  return lines.at(-1)?.trim() ?? '';
+  const kept = environmentWithout(/^(INPUT_|ACTIONS_|SSH_AUTH_SOCK$)/);
+  return { ...kept, ...(agent === '' ? {} : { SSH_AUTH_SOCK: agent }), LC_ALL: 'C' };
 }
 
 /** What ssh itself exits with when something goes wrong. A command that ends so cannot be told from it. */
