@@ -277,3 +277,18 @@ test('openssh: a whole launch by an alias of the input ssh-config, with the host
   assert.equal(result.outputs['state'], 'submitted');
   await endOf(environment, [result.outputs['job-ids'] ?? '']);
 });
+
+test('local: a whole launch by a runner on the login node, without a key', async () => {
+  const clusterFields = {
+    ...{ transport: 'local', host: 'localhost', port: 22, user: userInfo().username, known_hosts: [] },
+    prelude: `export SLURM_CONF=${environment.SLURM_CONF}`,
+  };
+  const lab = await newLab('local', { clusterFields });
+  lab.commit({ 'configs/run.yaml': regression(lab, { name: 'local', nSteps: 30, nJobs: 2 }) });
+  const result = await lab.dispatch({ config: 'run', 'ssh-key': '' });
+  assert.equal(result.code, 0, result.log);
+  assert.equal(result.outputs['state'], 'submitted');
+  await endOf(environment, (result.outputs['job-ids'] ?? '').split(','));
+  const status = await lab.dispatch({ command: 'status', target: result.outputs['experiment-id'] ?? '', 'ssh-key': '' });
+  assert.equal(status.outputs['state'], 'complete', status.log);
+});
