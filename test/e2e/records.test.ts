@@ -20,9 +20,10 @@ const HOSTILE = JSON.stringify({
 const ids: string[] = [];
 let lab: Lab;
 
-function spoil(id: string): void {
+/** Both copies under workdir, without a line end. */
+function spoil(id: string, text: string): void {
   const directory = join(lab.workdir, 'experiments', id);
-  asUser(cluster, `printf %s '${HOSTILE}' >${directory}/summary.json && printf %s '${HOSTILE}' >${directory}/manifest.json`);
+  asUser(cluster, `printf %s '${text}' >${directory}/summary.json && printf %s '${text}' >${directory}/manifest.json`);
 }
 
 before(async () => {
@@ -35,22 +36,27 @@ before(async () => {
     ids.push(launched.outputs['experiment-id'] ?? '');
   }
   assert.equal(new Set(ids).size, 3);
-  spoil(ids[1] ?? '');
 });
 
-test('a schedule reports on the others, and names the bad one', async () => {
-  lab.hub.comments.splice(0);
-  const looked = await lab.schedule();
-  assert.notEqual(looked.code, 0, 'somebody has to look');
-  const reported = looked.outputs['experiment-id']?.split('\n').toSorted();
-  assert.deepEqual(reported, [ids[0], ids[2]].toSorted());
-  assert.equal(lab.hub.comments.length, 2);
-  assert.ok(
-    looked.errors.some((error) => error.includes(`experiments/${ids[1]}/summary.json on entropy`)),
-    looked.log,
-  );
-  assert.doesNotMatch(looked.log, /^::set-output/m);
-});
+for (const [what, text, file] of [
+  ['empty', '', 'manifest.json'],
+  ['of somebody hostile', HOSTILE, 'summary.json'],
+] as const) {
+  test(`a schedule reports on the others, and names the one whose record is ${what}`, async () => {
+    spoil(ids[1] ?? '', text);
+    lab.hub.comments.splice(0);
+    const looked = await lab.schedule();
+    assert.notEqual(looked.code, 0, 'somebody has to look');
+    const reported = looked.outputs['experiment-id']?.split('\n').toSorted();
+    assert.deepEqual(reported, [ids[0], ids[2]].toSorted());
+    assert.equal(lab.hub.comments.length, 2);
+    assert.ok(
+      looked.errors.some((error) => error.includes(`experiments/${ids[1]}/${file} on entropy`)),
+      looked.log,
+    );
+    assert.doesNotMatch(looked.log, /^::set-output/m);
+  });
+}
 
 test('a cancel cancels the others, and says that the bad one is still in the queue', async () => {
   const [pull] = lab.hub.pulls;
